@@ -1,0 +1,190 @@
+//! What to probe, as plain data: builds without clang and without rights.
+//!
+//! A [`Spec`] is what a session is made of. User probes name an open-able file and file offsets (not
+//! addresses), with the argument places of each location; kernel events name themselves.
+
+use std::path::PathBuf;
+
+/// A probe's number in one session; it comes back with every record and every count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProbeId(pub u32);
+
+/// Everything that one session attaches.
+#[derive(Clone, Debug, Default)]
+pub struct Spec {
+    /// Probes in files: USDT and (later) uprobes.
+    pub user: Vec<UserProbe>,
+    /// Kernel tracepoints whose payload is copied as their `format` file describes it.
+    pub tracepoints: Vec<TracepointProbe>,
+    /// Events that are recorded as typed data from raw tracepoints.
+    pub kernel: Vec<KernelProbe>,
+    /// Whose events are wanted.
+    pub filter: Filter,
+    /// Bytes of each CPU's ring; rounded up to a power of two of pages. 0 takes the default.
+    pub ring_bytes: usize,
+    /// The longest string copied, bytes. 0 takes the default of 256; above 4096 is refused.
+    pub string_limit: usize,
+}
+
+/// One probe of a file: one name, one or more locations.
+#[derive(Clone, Debug)]
+pub struct UserProbe {
+    /// Its number.
+    pub id: ProbeId,
+    /// A path this process can open; `/proc/PID/map_files/…` and `/proc/PID/root/…` are welcome.
+    pub binary: PathBuf,
+    /// Every place it stands at.
+    pub locations: Vec<Location>,
+}
+
+/// One place in a file.
+#[derive(Clone, Debug)]
+pub struct Location {
+    /// Offset in the file (not an address) of the instruction.
+    pub offset: u64,
+    /// Offset in the file of the 2-byte semaphore that the kernel raises; 0 for none.
+    pub semaphore: u64,
+    /// What to fetch there.
+    pub fetch: Fetch,
+}
+
+/// What a user probe fetches.
+#[derive(Clone, Debug)]
+pub enum Fetch {
+    /// The slots of a tracebraid tracepoint: an array of 64-bit words that `rdi` leads to.
+    Slots {
+        /// How many words, 0 to 64.
+        count: u8,
+        /// Pairs of slots that are the address and length of text: (address slot, length slot).
+        text: Vec<(u8, u8)>,
+    },
+    /// The arguments of any other USDT probe.
+    Arguments(Vec<Argument>),
+}
+
+/// One argument of a USDT note.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Argument {
+    /// Width in bytes: 1, 2, 4 or 8.
+    pub width: u8,
+    /// Whether the value is sign-extended.
+    pub signed: bool,
+    /// Where it is. An argument that cannot be read costs that argument, never the probe.
+    pub place: Place,
+}
+
+/// Where an argument is at the moment of the hit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A constant.
+    Constant(i64),
+    /// The low `width` bytes of a register. `high` means `ah`, `bh`, `ch` or `dh`.
+    Register {
+        /// The register.
+        register: Register,
+        /// Bits 8 to 15 of it.
+        high: bool,
+    },
+    /// Memory at base + index × scale + displacement.
+    Memory {
+        /// Base register, if any.
+        base: Option<Register>,
+        /// Index register and scale (1, 2, 4, 8), if any.
+        index: Option<(Register, u8)>,
+        /// Displacement, bytes.
+        displacement: i64,
+    },
+    /// Memory at an address relative to where the file is mapped: file virtual address
+    /// (`sym(%rip)`, `addr(%rip)`). Runs in the bridge's data as rip + `displacement`, where
+    /// `displacement` counts from the probe's own address.
+    ProbeRelative {
+        /// Bytes from the probe's address.
+        displacement: i64,
+        /// Whether the address itself is the value (`$sym`), or the memory at it.
+        address_only: bool,
+    },
+    /// Not readable, and why: an SSE register, an unresolved symbol.
+    Unsupported(String),
+}
+
+/// A general register of x86-64, by its 64-bit name in `pt_regs` terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Register {
+    Rax, Rbx, Rcx, Rdx, Rsi, Rdi, Rbp, Rsp,
+    R8, R9, R10, R11, R12, R13, R14, R15,
+    Rip,
+}
+
+/// A kernel tracepoint, by category and name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TracepointProbe {
+    /// Its number.
+    pub id: ProbeId,
+    /// Such as `block`.
+    pub category: String,
+    /// Such as `block_rq_issue`.
+    pub name: String,
+    /// Bytes of the fixed part of the record, from the `format` file.
+    pub size: u32,
+    /// Offsets of `__data_loc` fields: the text or array each leads to is copied behind the record.
+    pub dynamic: Vec<Dynamic>,
+}
+
+/// A field of variable length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dynamic {
+    /// Offset of its 4-byte descriptor (low half offset, high half length).
+    pub offset: u32,
+    /// `__rel_loc`: the offset counts from the end of the descriptor, not from the record.
+    pub relative: bool,
+}
+
+/// Kernel events with records of their own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelProbe {
+    /// Its number.
+    pub id: ProbeId,
+    /// Which.
+    pub event: KernelEvent,
+}
+
+/// See [`KernelProbe`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KernelEvent {
+    /// `sched:sched_switch`; matches the filter by either task.
+    SchedSwitch,
+    /// `sched:sched_waking`; matches by the task that is woken.
+    SchedWaking,
+    /// `sched:sched_wakeup`; matches by the task that is woken.
+    SchedWakeup,
+    /// `sched:sched_wakeup_new`; matches by the task that is woken.
+    SchedWakeupNew,
+    /// `sched:sched_migrate_task`; matches by the task that moves.
+    SchedMigrateTask,
+    /// `sched:sched_process_fork`; matches by the parent.
+    ProcessFork,
+    /// `sched:sched_process_exec`.
+    ProcessExec,
+    /// `sched:sched_process_exit`.
+    ProcessExit,
+    /// Entry of system calls; these numbers only, or all when empty.
+    SysEnter(Vec<u32>),
+    /// Exit of system calls; these numbers only, or all when empty.
+    SysExit(Vec<u32>),
+}
+
+/// Whose events are wanted. Empty lists mean everybody.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Processes (tgid), as the initial pid namespace numbers them.
+    pub processes: Vec<u32>,
+    /// Threads (pid of the task); narrows further.
+    pub threads: Vec<u32>,
+    /// CPUs; narrows further.
+    pub cpus: Vec<u32>,
+    /// Kernel events come from all processes (`-a`), user probes still from `processes` only.
+    pub kernel_events_of_all: bool,
+    /// Never report events of these processes: the bridge's own, with `-a`.
+    pub exclude: Vec<u32>,
+}

@@ -1,0 +1,155 @@
+//! The one in-memory event. Every source yields it, every exporter and report consumes it.
+//!
+//! An [`Event`] says when, where and who; its [`Probe`] says what it is called and what its fields
+//! are; its values stand in the probe's order of fields. Loss is an event too, at its place in time.
+
+use std::sync::Arc;
+
+use tracebraid_bpf::record::LostReason;
+
+/// One line of the stream.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// CLOCK_MONOTONIC, nanoseconds.
+    pub time: u64,
+    /// The CPU.
+    pub cpu: u32,
+    /// Process id, as the bridge's user sees it.
+    pub pid: u32,
+    /// Thread id, as the bridge's user sees it.
+    pub tid: u32,
+    /// The thread's name at that moment (any bytes, no NUL).
+    pub comm: Comm,
+    /// What happened.
+    pub what: What,
+}
+
+/// See [`Event::what`].
+#[derive(Clone, Debug)]
+pub enum What {
+    /// A probe was hit.
+    Hit {
+        /// Which.
+        probe: Arc<Probe>,
+        /// Its fields' values, in the order of `Probe::fields`.
+        values: Vec<Value>,
+    },
+    /// Events are missing here.
+    Lost {
+        /// Of which probe.
+        probe: Arc<Probe>,
+        /// How many.
+        count: u64,
+        /// Since when (ns).
+        after: u64,
+        /// Why.
+        reason: LostReason,
+    },
+}
+
+/// A thread's name: at most 15 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Comm(pub [u8; 16]);
+
+impl Comm {
+    /// The bytes before the first NUL.
+    pub fn bytes(&self) -> &[u8] {
+        let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(self.0.len());
+        &self.0[..end]
+    }
+}
+
+/// What a probe is called, and how its hits are read and printed.
+#[derive(Debug)]
+pub struct Probe {
+    /// Provider or category, such as `orders` or `sched`.
+    pub group: String,
+    /// Name, such as `charge` or `sched_switch`.
+    pub name: String,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// Its fields in order.
+    pub fields: Vec<Field>,
+    /// How its body is printed.
+    pub print: Print,
+}
+
+/// Where a probe comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// A tracebraid tracepoint of the target.
+    Application,
+    /// A USDT probe of a binary that does not carry our note.
+    Usdt,
+    /// A kernel tracepoint.
+    Kernel,
+}
+
+/// One field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// Its type as a listing prints it: `u64`, `const char *`, `pid_t`.
+    pub type_name: String,
+}
+
+/// How a body is printed.
+#[derive(Debug)]
+pub enum Print {
+    /// `name=value name=value …`
+    Plain,
+    /// The application's `print = "id={id} depth={depth}"`.
+    Template(String),
+    /// The kernel's `print fmt`, compiled.
+    Kernel(Box<crate::tracefs::print_fmt::PrintFmt>),
+}
+
+/// A field's value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Unsigned, up to 64 bits.
+    Unsigned(u64),
+    /// Signed, up to 64 bits.
+    Signed(i64),
+    /// 128 bits, unsigned.
+    Unsigned128(u128),
+    /// 128 bits, signed.
+    Signed128(i128),
+    /// `true` or `false`.
+    Bool(bool),
+    /// A Unicode scalar value.
+    Char(char),
+    /// 32-bit float.
+    F32(f32),
+    /// 64-bit float.
+    F64(f64),
+    /// Text, perhaps not UTF-8 (foreign memory), perhaps cut.
+    Text {
+        /// The bytes.
+        bytes: Box<[u8]>,
+        /// Its true length in bytes; larger than `bytes.len()` when cut.
+        full_length: u64,
+    },
+    /// Bytes, perhaps cut.
+    Bytes {
+        /// The bytes.
+        bytes: Box<[u8]>,
+        /// The true length.
+        full_length: u64,
+    },
+    /// An address.
+    Pointer(u64),
+    /// Seconds and nanoseconds.
+    Duration(std::time::Duration),
+    /// An array of a kernel record.
+    Array(Vec<Value>),
+    /// The `None` of an optional field.
+    Absent,
+    /// Memory that could not be read.
+    Fault,
+    /// A place that no reader can reach (an SSE register, say).
+    Unsupported,
+    /// A field that did not fit the USDT probe's twelve slots.
+    NotCaptured,
+}
