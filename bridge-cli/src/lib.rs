@@ -1,0 +1,9 @@
+//! `bridge-cli` as a library: it attaches to a running process, takes its events and the kernel's, and
+//! gives them out as one stream in order of time.
+//!
+//! An event goes one way: source → merge → export. No later stage is imported by an earlier one, and
+//! every option reaches this library as a plain struct; only `cli` knows of argument parsing.
+
+pub mod error;
+
+pub use error::{Error, ErrorKind, Result};
