@@ -5,5 +5,6 @@
 //! every option reaches this library as a plain struct; only `cli` knows of argument parsing.
 
 pub mod error;
+pub mod glob;
 
 pub use error::{Error, ErrorKind, Result};
