@@ -1,0 +1,70 @@
+//! The command line of `orders-load`, and the limits it keeps.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// What `--help` prints.
+pub(crate) const HELP: &str = "\
+usage: orders-load [http://]ADDRESS:PORT [--rate N] [--seconds N] [--connections N]
+
+  ADDRESS        where `orders` listens; a loopback address
+  --rate         requests per second, all connections together, 1 to 10000  (200)
+  --seconds      how long, 1 to 600                                         (5)
+  --connections  1 to 64                                                    (4)
+";
+
+/// What is to be driven, and how hard.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    /// The service.
+    pub(crate) address: SocketAddr,
+    /// Requests per second.
+    pub(crate) rate: f64,
+    /// How long.
+    pub(crate) duration: Duration,
+    /// Connections, each with a thread.
+    pub(crate) connections: u32,
+}
+
+impl Options {
+    /// Reads the arguments; `None` asks for help.
+    pub(crate) fn parse(
+        mut arguments: impl Iterator<Item = String>,
+    ) -> Result<Option<Options>, String> {
+        let mut address = None;
+        let (mut rate, mut seconds, mut connections) = (200, 5, 4);
+        while let Some(argument) = arguments.next() {
+            let mut number = |limit| bounded(&argument, arguments.next(), limit);
+            match argument.as_str() {
+                "-h" | "--help" => return Ok(None),
+                "--rate" => rate = number(10_000)?,
+                "--seconds" => seconds = number(600)?,
+                "--connections" => connections = number(64)?,
+                text => address = Some(loopback(text)?),
+            }
+        }
+        Ok(Some(Options {
+            address: address.ok_or("where does the service listen?")?,
+            rate: f64::from(rate),
+            duration: Duration::from_secs(u64::from(seconds)),
+            connections,
+        }))
+    }
+}
+
+fn bounded(name: &str, value: Option<String>, limit: u32) -> Result<u32, String> {
+    match value.as_deref().map(str::parse) {
+        Some(Ok(number)) if (1..=limit).contains(&number) => Ok(number),
+        _ => Err(format!("{name} takes a number from 1 to {limit}")),
+    }
+}
+
+/// Load is for machines that asked for it: this one.
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let address = text.strip_prefix("http://").unwrap_or(text);
+    match address.parse::<SocketAddr>() {
+        Ok(address) if address.ip().is_loopback() => Ok(address),
+        Ok(address) => Err(format!("{address} is no loopback address")),
+        Err(_) => Err(format!("{text:?} is no ADDRESS:PORT")),
+    }
+}
