@@ -1,0 +1,4 @@
+//! What an expansion leaves in the program.
+
+mod gate;
+mod point;
