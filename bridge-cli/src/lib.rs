@@ -4,7 +4,14 @@
 //! An event goes one way: source → merge → export. No later stage is imported by an earlier one, and
 //! every option reaches this library as a plain struct; only `cli` knows of argument parsing.
 
+pub mod attach;
+pub mod cli;
 pub mod error;
 pub mod glob;
+pub mod launch;
+pub mod mount;
+pub mod nearest;
+pub mod selector;
+pub mod syscalls;
 
 pub use error::{Error, ErrorKind, Result};

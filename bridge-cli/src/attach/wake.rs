@@ -1,0 +1,209 @@
+//! What the attach loop waits for: its tick, a signal to end, the end of the target.
+//!
+//! Signals are taken by a signalfd, so nothing runs in a handler. They are blocked for the thread that
+//! made the [`Waker`] and for those it starts; the mask is put back when the waker is dropped.
+#![allow(unsafe_code)]
+
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Signals that ask the bridge to end in order.
+const ENDING: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
+
+/// Why [`Waker::wait`] returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wake {
+    /// The time is over.
+    Tick,
+    /// Somebody asks the bridge to end.
+    Signal {
+        /// With which signal.
+        signal: Signal,
+        /// Whether the terminal sent it, and so to the whole foreground group.
+        by_terminal: bool,
+    },
+    /// The watched process has ended.
+    TargetGone,
+}
+
+/// See the module's page.
+#[derive(Debug)]
+pub(super) struct Waker {
+    signals: SignalFd,
+    mask_before: SigSet,
+    target: Option<OwnedFd>,
+}
+
+impl Waker {
+    /// Blocks the ending signals and takes them from here on.
+    pub(super) fn new() -> Result<Waker> {
+        let failed =
+            |errno: Errno| Error::new(ErrorKind::Other, "cannot wait for signals").because(errno);
+        let mask: SigSet = ENDING.into_iter().collect();
+        let mask_before = SigSet::thread_get_mask().map_err(failed)?;
+        mask.thread_block().map_err(failed)?;
+        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+        let signals = SignalFd::with_flags(&mask, flags).map_err(failed)?;
+        Ok(Waker {
+            signals,
+            mask_before,
+            target: None,
+        })
+    }
+
+    /// Also wakes when this process ends.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Target`] where there is no such process.
+    pub(super) fn watch(&mut self, pid: u32) -> Result<()> {
+        self.target = Some(pidfd(pid)?);
+        Ok(())
+    }
+
+    /// Waits for `time` at most. A signal goes before the end of the target, and both before the tick.
+    pub(super) fn wait(&mut self, time: Duration) -> Result<Wake> {
+        let deadline = Instant::now() + time;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+            fds.extend(
+                self.target
+                    .iter()
+                    .map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)),
+            );
+            // Rounded up: a poll of 0 ms just before the deadline would spin.
+            let millis = u16::try_from(left.as_micros().div_ceil(1000)).unwrap_or(u16::MAX);
+            match poll(&mut fds, PollTimeout::from(millis)) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(errno) => {
+                    return Err(
+                        Error::new(ErrorKind::Other, "cannot wait for events").because(errno)
+                    );
+                }
+            }
+            let target_gone = fds.get(1).and_then(PollFd::any).unwrap_or(false);
+            if let Some(wake) = self.signal()? {
+                return Ok(wake);
+            }
+            if target_gone {
+                self.target = None;
+                return Ok(Wake::TargetGone);
+            }
+            if Instant::now() >= deadline {
+                return Ok(Wake::Tick);
+            }
+        }
+    }
+
+    fn signal(&mut self) -> Result<Option<Wake>> {
+        let info = self
+            .signals
+            .read_signal()
+            .map_err(|errno| Error::new(ErrorKind::Other, "cannot read signals").because(errno))?;
+        Ok(info.and_then(|info| {
+            let signal = Signal::try_from(info.ssi_signo as i32).ok()?;
+            Some(Wake::Signal {
+                signal,
+                by_terminal: info.ssi_code == libc::SI_KERNEL,
+            })
+        }))
+    }
+}
+
+impl Drop for Waker {
+    fn drop(&mut self) {
+        // Fails for a wrong argument only, and this mask came from the kernel.
+        let _ = self.mask_before.thread_set_mask();
+    }
+}
+
+/// A descriptor that becomes readable when process `pid` ends.
+fn pidfd(pid: u32) -> Result<OwnedFd> {
+    let number = libc::pid_t::try_from(pid).unwrap_or(-1);
+    // SAFETY: pidfd_open takes two integers and touches no memory of ours.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, number, 0) };
+    match i32::try_from(fd) {
+        // SAFETY: the kernel has just given us this descriptor; nobody else holds it.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => {
+            let errno = Errno::last();
+            let error = Error::new(ErrorKind::Target, format!("cannot watch process {pid}"));
+            Err(match errno {
+                Errno::ESRCH => error
+                    .because(errno)
+                    .hint("it has ended; look for it with: pgrep -a NAME"),
+                other => error.because(other),
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_tick_comes_when_the_time_is_over_and_not_before() {
+        let mut waker = Waker::new().unwrap();
+        let start = Instant::now();
+        assert_eq!(waker.wait(Duration::from_millis(30)).unwrap(), Wake::Tick);
+        assert!(start.elapsed() >= Duration::from_millis(30));
+    }
+
+    #[test]
+    fn the_end_of_the_watched_process_wakes_once() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let mut waker = Waker::new().unwrap();
+        waker.watch(child.id()).unwrap();
+        assert_eq!(waker.wait(Duration::from_millis(20)).unwrap(), Wake::Tick);
+        child.kill().unwrap();
+        assert_eq!(
+            waker.wait(Duration::from_secs(10)).unwrap(),
+            Wake::TargetGone
+        );
+        assert_eq!(waker.wait(Duration::from_millis(5)).unwrap(), Wake::Tick);
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_is_an_error_of_the_target() {
+        let mut child = Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        let error = Waker::new().unwrap().watch(child.id()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Target);
+        assert_eq!(
+            Waker::new().unwrap().watch(u32::MAX).unwrap_err().kind(),
+            ErrorKind::Target
+        );
+    }
+
+    #[test]
+    fn a_signal_is_taken_and_the_mask_put_back() {
+        std::thread::spawn(|| {
+            let before = SigSet::thread_get_mask().unwrap();
+            let mut waker = Waker::new().unwrap();
+            nix::sys::pthread::pthread_kill(nix::sys::pthread::pthread_self(), Signal::SIGINT)
+                .unwrap();
+            let wake = waker.wait(Duration::from_secs(10)).unwrap();
+            assert_eq!(
+                wake,
+                Wake::Signal {
+                    signal: Signal::SIGINT,
+                    by_terminal: false
+                }
+            );
+            drop(waker);
+            assert_eq!(SigSet::thread_get_mask().unwrap(), before);
+        })
+        .join()
+        .unwrap();
+    }
+}

@@ -1,0 +1,266 @@
+//! The command line, as clap reads it, and the plain options it becomes.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::attach;
+use crate::error::{Error, ErrorKind, Result};
+use crate::selector::Selector;
+
+/// What an application did, and what the kernel did to it meanwhile, as one stream.
+#[derive(Debug, Parser)]
+#[command(name = "bridge-cli", version, about, disable_help_subcommand = true)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// List the tracepoints of the kernel, of a process or of a binary
+    List(ListArgs),
+    /// Attach to a process and print its events and the kernel's in order of time
+    Attach(AttachArgs),
+    /// Say what this kernel and these rights allow, why not, and what to do
+    Doctor(DoctorArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ListArgs {
+    /// A pattern such as 'sched:*'; with a '/' in it, the path of a binary
+    #[arg(value_name = "GLOB|BINARY")]
+    pub(super) operands: Vec<OsString>,
+    /// The tracepoints of this process
+    #[arg(short = 'p', short_alias = 'x', long, value_name = "PID")]
+    pub(super) pid: Option<u32>,
+    /// Argument names and types, locations and files
+    #[arg(short, long)]
+    pub(super) verbose: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct AttachArgs {
+    /// The process to attach to
+    #[arg(short = 'p', visible_short_alias = 'x', long, value_name = "PID")]
+    pid: Option<u32>,
+    /// What to trace: PROVIDER:NAME, usdt:PATH:PROVIDER:NAME or tracepoint:CATEGORY:NAME, with * and ?;
+    /// without it all tracepoints of the target, and sched and system calls of its threads
+    #[arg(short = 'e', long = "event", value_name = "EVENT")]
+    events: Vec<String>,
+    /// Kernel events of all processes, not only the target's
+    #[arg(short, long)]
+    all: bool,
+    /// Only events of this thread
+    #[arg(short, long = "tid", value_name = "TID")]
+    tid: Option<u32>,
+    /// Only events of these CPUs, such as 0-3,5
+    #[arg(short = 'C', long = "cpu", value_name = "CPULIST", value_parser = cpu_list)]
+    cpus: Option<CpuList>,
+    /// End after so many seconds; fractions are allowed
+    #[arg(short = 'T', visible_short_alias = 'd', long, value_name = "SECS", value_parser = seconds)]
+    duration: Option<Duration>,
+    /// Write to this file instead of the standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// How events are written
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: String,
+    /// Size of each CPU's ring in the kernel, such as 512K or 4M
+    #[arg(long = "ring", value_name = "SIZE", value_parser = size)]
+    ring: Option<usize>,
+    /// The longest string copied, in bytes (1 to 4096)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    string_limit: Option<u16>,
+    /// Say on the standard error what is attached
+    #[arg(short, long)]
+    verbose: bool,
+    /// Start this command, attached before its main
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DoctorArgs {
+    /// How the answer is written
+    #[arg(long, value_enum, default_value_t = DoctorFormat::Text)]
+    pub(super) format: DoctorFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum DoctorFormat {
+    Text,
+    Json,
+}
+
+impl AttachArgs {
+    /// The options the library works with; wrong `-e` are all reported in one go.
+    pub(super) fn into_options(self) -> Result<attach::Options> {
+        let mut selectors = Vec::with_capacity(self.events.len());
+        let mut wrong = Vec::new();
+        for event in &self.events {
+            match Selector::parse(event) {
+                Ok(selector) => selectors.push(selector),
+                Err(error) => wrong.push(error),
+            }
+        }
+        if let Some(error) = Error::several(wrong) {
+            return Err(error);
+        }
+        if self.pid.is_some() && !self.command.is_empty() {
+            return Err(Error::new(
+                ErrorKind::Usage,
+                "a process (-p) and a command (-- CMD) are given; one of them is the target",
+            ));
+        }
+        Ok(attach::Options {
+            pid: self.pid,
+            command: self.command,
+            selectors,
+            all_processes: self.all,
+            thread: self.tid,
+            cpus: self.cpus.map(|list| list.0).unwrap_or_default(),
+            duration: self.duration,
+            output: self.output,
+            format: self.format,
+            ring_bytes: self.ring.unwrap_or(0),
+            string_limit: self.string_limit.map_or(0, usize::from),
+            verbose: self.verbose,
+        })
+    }
+}
+
+/// The CPUs of a list such as `0-3,5`, in order, each once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct CpuList(Vec<u32>);
+
+/// Above any machine that Linux runs on (its own limit is 8192).
+const MAX_CPU: u32 = 8191;
+
+fn cpu_list(text: &str) -> Result<CpuList, String> {
+    let number = |text: &str| -> Result<u32, String> {
+        match text.parse() {
+            Ok(cpu) if cpu <= MAX_CPU => Ok(cpu),
+            _ => Err(format!("{text:?} is no CPU number from 0 to {MAX_CPU}")),
+        }
+    };
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = match part.split_once('-') {
+            Some((first, last)) => (number(first)?, number(last)?),
+            None => (number(part)?, number(part)?),
+        };
+        if first > last {
+            return Err(format!("{part:?} runs backwards"));
+        }
+        cpus.extend(first..=last);
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    Ok(CpuList(cpus))
+}
+
+/// A duration in seconds, more than nothing and at most ten years.
+fn seconds(text: &str) -> Result<Duration, String> {
+    const MAX: f64 = 10.0 * 365.0 * 86_400.0;
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| "not a number of seconds".to_owned())?;
+    if seconds.is_nan() || seconds <= 0.0 || seconds > MAX {
+        return Err("must be more than 0 seconds and at most ten years".to_owned());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// Bytes, with a suffix K, M or G for powers of 1024; 4 KiB to 1 GiB.
+fn size(text: &str) -> Result<usize, String> {
+    let (digits, shift) = match text.char_indices().next_back() {
+        Some((at, 'k' | 'K')) => (&text[..at], 10),
+        Some((at, 'm' | 'M')) => (&text[..at], 20),
+        Some((at, 'g' | 'G')) => (&text[..at], 30),
+        _ => (text, 0),
+    };
+    let bytes = digits
+        .parse::<usize>()
+        .ok()
+        .and_then(|number| number.checked_mul(1 << shift));
+    match bytes {
+        Some(bytes) if (4096..=1 << 30).contains(&bytes) => Ok(bytes),
+        Some(_) => Err("must be 4K to 1G".to_owned()),
+        None => Err("not a size; write 65536, 512K or 4M".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn options(args: &[&str]) -> Result<attach::Options, String> {
+        let line = ["bridge-cli", "attach"].iter().chain(args);
+        match Cli::try_parse_from(line)
+            .map_err(|error| error.to_string())?
+            .command
+        {
+            Command::Attach(args) => args.into_options().map_err(|error| error.to_string()),
+            _ => unreachable!("the line says attach"),
+        }
+    }
+
+    #[test]
+    fn the_definition_of_the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_cpu_list_is_sorted_and_holds_each_cpu_once() {
+        assert_eq!(cpu_list("5,0-3,2").unwrap().0, [0, 1, 2, 3, 5]);
+        for bad in ["", "3-1", "a", "0,", "-1", "0-99999999"] {
+            assert!(cpu_list(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn durations_take_fractions_and_refuse_nonsense() {
+        assert_eq!(seconds("0.25").unwrap(), Duration::from_millis(250));
+        for bad in ["0", "-1", "nan", "inf", "1e300", "", "2s"] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn sizes_take_suffixes_and_have_limits() {
+        assert_eq!(size("1M").unwrap(), 1 << 20);
+        assert_eq!(size("65536").unwrap(), 65_536);
+        for bad in ["", "K", "1", "2G", "99999999999999999999G", "1é"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn pid_and_duration_have_their_aliases() {
+        for pid in [["-p", "42"], ["-x", "42"], ["--pid", "42"]] {
+            assert_eq!(options(&pid).unwrap().pid, Some(42));
+        }
+        for duration in [["-T", "1.5"], ["-d", "1.5"], ["--duration", "1.5"]] {
+            assert_eq!(
+                options(&duration).unwrap().duration,
+                Some(Duration::from_millis(1500))
+            );
+        }
+    }
+
+    #[test]
+    fn what_stands_behind_the_two_dashes_is_the_command() {
+        let options = options(&["-e", "a:b", "--", "ls", "-l", "--", "x"]).unwrap();
+        assert_eq!(options.command, ["ls", "-l", "--", "x"]);
+        assert_eq!(options.selectors.len(), 1);
+    }
+
+    #[test]
+    fn a_pid_and_a_command_together_are_refused() {
+        assert!(options(&["-p", "1", "--", "ls"]).is_err());
+    }
+}
