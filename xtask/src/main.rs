@@ -1,1 +1,69 @@
-fn main() {}
+//! `cargo xtask`: what the README's commands call.
+//!
+//! ```text
+//! setup   what a command needs of the machine, installed where it is missing
+//!   └▶ demo    builds, starts the example service, attaches to it, shows the stream
+//!   └▶ test    format, lints, build, every test, a check for a foreign target
+//!   └▶ bench   measurements, merged into one summary
+//!   └▶ soak    the tests that count for long, for long
+//! ```
+//! Each says what it does before it does it, and leaves nothing running and nothing mounted.
+
+mod bench;
+mod cargo;
+mod demo;
+mod error;
+mod foreign;
+mod package;
+mod process;
+mod setup;
+mod soak;
+mod steps;
+mod stream;
+mod test;
+mod tracefs;
+
+use std::process::ExitCode;
+
+use crate::error::Error;
+
+const HELP: &str = "\
+usage: cargo xtask COMMAND
+
+  demo              installs what is missing, builds, starts the example service under load,
+                    attaches to it for some seconds, and shows what came
+  test              format, lints, build, all tests, and a check for a target that is not Linux
+  bench [--quick]   measures; writes bench/summary.json into the target directory
+  soak [NAME]       the tests that count long, at full length (those with NAME in their names)
+
+What is missing is installed with the machine's package manager, through sudo unless you are root;
+it is named first, with the reason.
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match arguments[..] {
+        ["demo"] => demo::run(),
+        ["test"] => test::run(),
+        ["bench"] => bench::run(bench::Length::Full),
+        ["bench", "--quick"] => bench::run(bench::Length::Quick),
+        ["soak"] => soak::run(None),
+        ["soak", name] => soak::run(Some(name)),
+        [] | ["help" | "-h" | "--help", ..] => {
+            print!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        _ => Err(Error::usage(format!(
+            "no command {:?}\n\n{HELP}",
+            arguments.join(" ")
+        ))),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            error.exit_code()
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! `cargo xtask soak`: the tests that count for long, at full length.
+//!
+//! The same tests run in `cargo xtask test`, with fewer rounds. They read `TRACEBRAID_SOAK`.
+
+use crate::cargo::cargo;
+use crate::error::Error;
+use crate::process;
+use crate::setup;
+use crate::steps::{Outcome, Steps};
+use crate::tracefs::Tracefs;
+
+/// Runs the whole-product tests with `TRACEBRAID_SOAK=1`; only those with `name` in theirs, if given.
+///
+/// # Errors
+/// The machine cannot be set up, or a test failed.
+pub(crate) fn run(name: Option<&str>) -> Result<(), Error> {
+    let mut steps = Steps::new("soak");
+    steps.step("setup", || {
+        setup::build().map(|()| Outcome::Passed(String::new()))
+    });
+    if !steps.all_well() {
+        return steps.finish();
+    }
+    steps.step("tests", || {
+        let tracefs = Tracefs::mount();
+        if let Tracefs::Absent(reason) = &tracefs {
+            println!("without tracefs: {reason}");
+        }
+        let mut command = cargo(&[
+            "test",
+            "--release",
+            "--package",
+            "tracebraid-tests",
+            "--no-fail-fast",
+        ]);
+        command.env("TRACEBRAID_SOAK", "1").arg("--").args(name);
+        process::run(&mut command)?;
+        Ok(Outcome::Passed(String::new()))
+    });
+    steps.finish()
+}
