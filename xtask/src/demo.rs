@@ -34,6 +34,11 @@ const EVENTS: [&str; 4] = [
     "syscalls:sys_exit_fsync",
 ];
 
+/// The bridge's exit status where a right is missing.
+const EXIT_RIGHTS: i32 = 6;
+/// The bridge's exit status where the kernel cannot do it.
+const EXIT_UNSUPPORTED: i32 = 7;
+
 /// Runs the demonstration.
 ///
 /// # Errors
@@ -84,13 +89,13 @@ pub(crate) fn run() -> Result<(), Error> {
     let tracefs = Tracefs::mount();
     let attached = attach(&release.join("bridge-cli"), service.pid(), &stream);
     drop(tracefs);
-    let shown = match attached {
-        Ok(()) => show_stream(&stream),
-        Err(error) => {
-            println!("\nno kernel events here: {error}");
+    let shown = attached.and_then(|refused| match refused {
+        None => show_stream(&stream),
+        Some(reason) => {
+            println!("\nno events through BPF on this machine: {reason}");
             show_without_bpf(&release)
         }
-    };
+    });
 
     section("what the load driver saw");
     let status = load.wait()?;
@@ -102,9 +107,16 @@ pub(crate) fn run() -> Result<(), Error> {
     Ok(())
 }
 
-/// Has the bridge write its stream into a file.
-fn attach(bridge: &Path, pid: u32, stream: &Path) -> Result<(), Error> {
-    let mut command = as_root(&bridge.to_string_lossy())?;
+/// Has the bridge write its stream into a file; gives the reason, where it may not.
+///
+/// # Errors
+/// The bridge fails for any other reason.
+fn attach(bridge: &Path, pid: u32, stream: &Path) -> Result<Option<String>, Error> {
+    let (mut command, no_root) = match as_root(&bridge.to_string_lossy()) {
+        Ok(command) => (command, None),
+        // The bridge may still have the capabilities it needs.
+        Err(error) => (Command::new(bridge), Some(error.to_string())),
+    };
     command.args([
         "attach",
         "--pid",
@@ -116,12 +128,16 @@ fn attach(bridge: &Path, pid: u32, stream: &Path) -> Result<(), Error> {
     command.arg("-o").arg(stream);
     process::show(&command);
     let status = Running::start(&mut command)?.wait()?;
-    if status.success() {
-        return Ok(());
-    }
-    Err(Error::failed(format!(
-        "the bridge ended with {status}; what it lacks stands above"
-    )))
+    let refused = match status.code() {
+        Some(0) => return Ok(None),
+        Some(EXIT_RIGHTS) => "a right is missing",
+        Some(EXIT_UNSUPPORTED) => "this kernel cannot do it",
+        _ => return Err(Error::failed(format!("the bridge failed ({status})"))),
+    };
+    Ok(Some(match no_root {
+        Some(error) => format!("{refused}; {error}"),
+        None => format!("{refused}; the bridge says above which"),
+    }))
 }
 
 /// The stream's last lines, and what all of it comes to.
