@@ -1,1 +1,3 @@
-//! (being written)
+//! What to probe and what comes back; the only user of libbpf.
+pub mod record;
+pub mod spec;

@@ -13,5 +13,6 @@ pub mod mount;
 pub mod nearest;
 pub mod selector;
 pub mod syscalls;
+pub mod target;
 
 pub use error::{Error, ErrorKind, Result};

@@ -1,0 +1,49 @@
+//! The target: a process, its threads, the binaries it maps, and the tracepoints in them.
+//!
+//! A **process** is held by its directory under `/proc`, opened once, so that a number that was given to
+//! somebody else meanwhile is never mistaken for it. Its executable mappings lead to files, each known by
+//! device and inode and opened through the process itself: neither another mount namespace nor a file
+//! that was replaced leads to the wrong one.
+//!
+//! A **binary** is such a file, or one that the user named. All that is known of it is read from the file
+//! alone, by offset, with limits, and every number in it is taken for hostile:
+//!
+//! ```text
+//! file ─▶ image     segments (address ↔ file offset), sections, symbols
+//!          ├▶ sdk    the note `tracebraid` and its tables ─▶ Tracepoint
+//!          └▶ note   .note.stapsdt ─▶ usdt (+ argument) ─▶ UsdtProbe
+//! ```
+//!
+//! Both kinds turn into [`tracebraid_bpf::spec::Location`]s. A tracepoint of the SDK is a USDT probe too;
+//! it is listed once, as the richer of the two. What is not there is a value, not an error: a binary
+//! without section headers says so instead of failing.
+
+mod argument;
+mod binary;
+mod image;
+mod maps;
+mod note;
+mod process;
+mod sdk;
+mod usdt;
+
+pub use argument::{Argument, ArgumentType};
+pub use binary::{Binary, FileId, Unfit};
+pub use image::{Machine, Place, Segment};
+pub use maps::{Mapping, parse_maps};
+pub use process::{Process, Scan, Thread};
+pub use sdk::{SdkTables, Site, Tracepoint, TracepointField, TracepointLocation};
+pub use usdt::{Attachable, Semaphore, UsdtLocation, UsdtNotes, UsdtProbe, Warning};
+
+/// Bytes of a file as text: UTF-8 as it is, every other byte as `\xff`, so that two names that differ
+/// stay different.
+pub(crate) fn text_of(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    text
+}
