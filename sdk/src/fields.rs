@@ -6,12 +6,16 @@ use core::fmt::{Debug, Display, Write};
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
-use tracebraid_wire::kind::{FieldKind, MAX_SLOTS};
+use tracebraid_wire::kind::{FieldKind, Kind};
+use tracebraid_wire::table::POINT_FORMATS;
 
 use crate::value::{Formatted, Lowered, Value};
 
 /// USDT readers see this many slots of an event.
-pub const NOTE_SLOTS: usize = 12;
+pub(crate) const NOTE_SLOTS: usize = 12;
+
+/// A tracepoint has at most this many fields.
+pub(crate) const MAX_FIELDS: usize = 32;
 
 /// The kinds of a point's fields: a variable of this type ties the gate of a site to its values,
 /// whose types only inference knows.
@@ -95,6 +99,19 @@ pub const fn note_slots<F: Fields>() -> u32 {
         at += 1;
     }
     slots
+}
+
+/// The flags of the point's row.
+#[must_use]
+pub const fn point_flags<F: Fields>() -> u32 {
+    let (mut flags, mut at) = (0, 0);
+    while at < F::KINDS.len() {
+        if matches!(F::KINDS[at].kind, Kind::Formatted) {
+            flags = POINT_FORMATS;
+        }
+        at += 1;
+    }
+    flags
 }
 
 /// Writes a field's words into its slots.

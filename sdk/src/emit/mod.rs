@@ -1,18 +1,71 @@
 //! From a cold block to everybody who wants the event.
 //!
 //! ```text
-//! cold block: slots ──fire (registers)──▶ trampoline ──▶ emit: callbacks ─▶ USDT stub
+//! cold block: words ──fire──▶ trampoline: slots ──▶ emit ──▶ format ──▶ in-process probes
+//!                                                                  └──▶ USDT stub
 //! ```
+//! Nothing here allocates, locks or makes a system call, so that tracepoints may stand in signal
+//! handlers and destructors of thread-locals. The per-CPU ring will stand last in this row.
 
+#![allow(unsafe_code)]
+
+mod format;
 mod trampoline;
+
+use std::arch::asm;
+use std::sync::atomic::Ordering;
+
+use tracebraid_wire::table::POINT_FORMATS;
 
 pub use trampoline::fire;
 
-pub(crate) extern "C" fn emit(point: *const u8, slots: *const u64) {
-    #[allow(unsafe_code)]
+use crate::probe;
+use crate::state::HotRow;
+
+/// Takes a hit. Called by trampolines only; never unwinds.
+///
+/// # Safety
+/// `point` is the address of a point's row in a loaded object, and `slots` are those of a hit of it.
+unsafe extern "C" fn emit(point: *const u8, slots: *const u64) {
+    // SAFETY: the trampoline passes on what the site's cold block gave it.
+    let row = unsafe { HotRow::at(point) };
+    // SAFETY: the row leads to the point's semaphore word.
+    let semaphore = unsafe { &*row.semaphore() };
+    let readers = semaphore.readers.load(Ordering::Relaxed);
+    // A gate that serves an entry and its return opens for both when either is wanted.
+    if readers == 0 && semaphore.wanted.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    // SAFETY: as above; formatting replaces the slots that need it.
     unsafe {
-    println!("hit {point:p} {slots:p} {}", *slots);
-    let stub = point.add(8).offset(*(point.add(8) as *const i32) as isize);
-    core::arch::asm!("call {}", in(reg) stub, in("rdi") slots, clobber_abi("C"));
+        if row.flags() & POINT_FORMATS == 0 {
+            deliver(row, slots, readers != 0);
+        } else {
+            format::with_text(row, slots, |slots| deliver(row, slots, readers != 0));
+        }
+    }
+}
+
+/// # Safety
+/// `slots` are those of a hit of `row`, with all text made.
+unsafe fn deliver(row: HotRow, slots: *const u64, usdt: bool) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        probe::call(row, slots);
+        if usdt {
+            reach_usdt(row, slots);
+        }
+    }
+}
+
+/// Runs through the USDT probe of the point.
+///
+/// # Safety
+/// As for [`deliver`].
+unsafe fn reach_usdt(row: HotRow, slots: *const u64) {
+    // SAFETY: the stub is a leaf that reads nothing, changes `rax` and returns. No `nostack`: the call
+    // pushes an address, and kernels that optimise a probe push some more.
+    unsafe {
+        asm!("call {stub}", stub = in(reg) row.stub(), in("rdi") slots, out("rax") _, options(preserves_flags, readonly));
     }
 }

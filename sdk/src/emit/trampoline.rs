@@ -108,11 +108,11 @@ macro_rules! call {
 /// Emits an event: `slots` begin with the words of the kinds `F`.
 #[inline(always)]
 pub fn fire<F: Fields, const N: usize>(point: *const u8, slots: [MaybeUninit<u64>; N]) {
-    // A macro over the index, so that each word is read only where there is one.
+    // Inside `call!`'s unsafe block: `put` has written the first `F::SLOTS` words, and each branch reads
+    // only that many.
     macro_rules! word {
         ($index:literal) => {
-            // SAFETY: `put` has written the first `F::SLOTS` words, and this branch has that many.
-            unsafe { slots[$index].assume_init() }
+            slots[$index].assume_init()
         };
     }
     match const { F::SLOTS } {

@@ -130,7 +130,7 @@ macro_rules! __point {
                     ".4byte 6b - .",
                     ".4byte 21b - .",
                     ".4byte {note_slots}",
-                    ".8byte 0",
+                    ".4byte {point_flags}, 0",
                     ".popsection",
                     ".endif",
 
@@ -182,6 +182,7 @@ macro_rules! __point {
                     $($w2 = const $crate::__private::width::<$lowered>(2),)*
                     $($o2 = const $crate::__private::offset::<$kinds>($index, 2),)*
                     note_slots = const $crate::__private::note_slots::<$kinds>(),
+                    point_flags = const $crate::__private::point_flags::<$kinds>(),
                     point = out(reg) point,
                     options(nomem, nostack, preserves_flags)
                 );

@@ -13,7 +13,7 @@ mod lowered;
 mod impls;
 
 pub use lowered::{
-    Bits, Formatted, Fraction, Halves, Lowered, OptionalText, OptionalWord, Presence, Span, Text,
+    Bits, Formatted, Formatter, Fraction, Halves, Lowered, OptionalText, OptionalWord, Presence, Span, Text,
 };
 
 /// A type that a tracepoint's field may have.

@@ -12,6 +12,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod glob;
 pub mod kind;
 pub mod note;
 pub mod schema;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! site row, 24 bytes     i32 code   i32 point   i32 file   u32 line   u32 flags   u32 0
-//! point row, 32 bytes    i32 schema i32 semaphore i32 stub i32 probe  i32 state   u32 slots   u64 0
+//! point row, 32 bytes    i32 schema i32 semaphore i32 stub i32 probe  i32 state   u32 slots   u32 flags   u32 0
 //! ```
 //! Each i32 counts from its own address. A site is a place in code that is switched; a point is a
 //! tracepoint: one provider, name and list of fields in one object, however many sites it has.
@@ -13,6 +13,8 @@ pub const SITE_ROW: usize = 24;
 pub const POINT_ROW: usize = 32;
 /// Site flag: the site tests the semaphore word itself; there is no code to patch.
 pub const SITE_TESTS_SEMAPHORE: u32 = 1;
+/// Point flag: the tracepoint has fields that are formatted when it is hit.
+pub const POINT_FORMATS: u32 = 1;
 
 /// The word that the row's `semaphore` leads to: 4 bytes, 4-aligned, in section `.probes`.
 /// The first half is the USDT semaphore, raised by the kernel; the second is 1 while the process
@@ -58,6 +60,8 @@ pub struct PointRow {
     pub state: u64,
     /// How many slots the USDT note describes, 0 to 12.
     pub usdt_slots: u32,
+    /// [`POINT_FORMATS`] or 0.
+    pub flags: u32,
 }
 
 fn word(row: &[u8], at: usize) -> Option<u32> {
@@ -89,5 +93,6 @@ pub fn parse_point(row: &[u8], address: u64) -> Option<PointRow> {
         probe: leads_to(row, address, 12)?,
         state: leads_to(row, address, 16)?,
         usdt_slots: word(row, 20)?,
+        flags: word(row, 24)?,
     })
 }

@@ -1,0 +1,103 @@
+//! Switching: the text of a program is made equal to what is wanted.
+//!
+//! ```text
+//! wanted (state)  ──reconcile──▶  byte 2 of each site's NOP
+//! ```
+//! `reconcile` reads the wanted state of an object's points and writes every site that differs. It is
+//! called after each change and by the helper thread; running it twice or late does no harm. It is the
+//! only code that writes text, and all of it runs under one lock of the process.
+
+#![allow(unsafe_code)]
+
+mod lock;
+pub(crate) mod text;
+
+use std::sync::atomic::Ordering;
+
+use tracebraid_wire::table::{SITE_TESTS_SEMAPHORE, SiteRow};
+
+use crate::dso::Dso;
+use crate::error::{Error, ErrorKind};
+use crate::state::Point;
+
+pub(crate) use lock::lock;
+use text::Writer;
+
+/// `nop DWORD PTR [rcx+rbp*8+rel32]`: byte 2 of a site that is off.
+const OFF: u8 = 0x84;
+/// `nop eax; jmp rel32`: byte 2 of a site that is on.
+const ON: u8 = 0xc0;
+
+/// What a reconcile did.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    /// Sites whose text was changed.
+    pub(crate) switched: usize,
+    /// The first thing that went wrong; the other sites were still done.
+    pub(crate) error: Option<Error>,
+}
+
+/// The places of an object that are patched, each once, and whether somebody wants it on. An entry
+/// and its return share a place, in rows next to one another.
+pub(crate) fn places<'a>(dso: &'a Dso<'_>) -> impl Iterator<Item = (SiteRow, bool)> + use<'a> {
+    let mut sites = dso.sites().filter(|site| site.flags & SITE_TESTS_SEMAPHORE == 0).peekable();
+    // SAFETY: site rows lead to point rows of the same object, which is loaded while it is shown.
+    let wants = |site: &SiteRow| unsafe { dso.point_at(site.point) }.wanted();
+    std::iter::from_fn(move || {
+        let site = sites.next()?;
+        let mut wanted = wants(&site);
+        while let Some(same) = sites.next_if(|next| next.code == site.code) {
+            wanted |= wants(&same);
+        }
+        Some((site, wanted))
+    })
+}
+
+/// Makes an object's text equal to its wanted state. The object is locked by the caller.
+pub(crate) fn reconcile(dso: &Dso<'_>, writer: &mut Writer, outcome: &mut Outcome) {
+    for row in dso.points() {
+        // SAFETY: the row is of this object, which stays loaded while its `Dso` is shown.
+        let point = unsafe { Point::of(&row) };
+        point.semaphore.wanted.store(point.wanted_here().into(), Ordering::Relaxed);
+    }
+    for (site, on) in places(dso) {
+        match switch(&site, on, writer) {
+            Ok(changed) => outcome.switched += usize::from(changed),
+            Err(error) => {
+                outcome.error.get_or_insert(error);
+            }
+        }
+    }
+}
+
+/// Whether the site's text is on; `None` where the bytes are no key's.
+pub(crate) fn is_on(site: &SiteRow) -> Option<bool> {
+    if site.flags & SITE_TESTS_SEMAPHORE != 0 {
+        return None;
+    }
+    // SAFETY: a site row of a loaded object leads to 8 bytes of its text. They change under us, one
+    // byte at a time, so they are read as volatile bytes.
+    let byte = |at: usize| unsafe { ((site.code as usize + at) as *const u8).read_volatile() };
+    match [byte(0), byte(1), byte(2), byte(3)] {
+        [0x0f, 0x1f, ON, 0xe9] => Some(true),
+        [0x0f, 0x1f, OFF, 0xe9] => Some(false),
+        _ => None,
+    }
+}
+
+fn switch(site: &SiteRow, on: bool, writer: &mut Writer) -> Result<bool, Error> {
+    match is_on(site) {
+        Some(now) if now == on => Ok(false),
+        Some(_) => {
+            writer.write(site.code as usize + 2, if on { ON } else { OFF })?;
+            Ok(true)
+        }
+        None => Err(Error::new(
+            ErrorKind::Site,
+            format!(
+                "the bytes at {:#x} (line {}) are not a static key: a breakpoint of another tool may stand there",
+                site.code, site.line
+            ),
+        )),
+    }
+}

@@ -1,0 +1,124 @@
+//! Writing one byte of the program's own text.
+//!
+//! Through `/proc/self/mem` where that works: no mapping becomes writable and executable, the mapping
+//! stays file-backed so that uprobes on the page keep working, and `MemoryDenyWriteExecute` does not
+//! mind. Some kernels refuse it (`CONFIG_PROC_MEM_FORCE_PTRACE`: EIO at the write, not at the open);
+//! then the page is made writable for the one store. Where both fail the text stays as it is.
+//!
+//! A handle of `/proc/self/mem` belongs to the process that opened it: after fork it would write the
+//! parent. It is kept for as long as the pid is the same, since after setuid it could not be opened.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::error::{Error, ErrorKind};
+
+/// How text is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Patching {
+    /// Through `/proc/self/mem`, and where that is refused by `mprotect`.
+    #[default]
+    Auto,
+    /// Through `/proc/self/mem` only.
+    ProcMem,
+    /// By making the page writable for the moment of the store.
+    Mprotect,
+}
+
+/// Writes text.
+pub(crate) struct Writer {
+    patching: Patching,
+    memory: Option<(u32, File)>,
+}
+
+impl Writer {
+    pub(crate) const fn new() -> Writer {
+        Writer { patching: Patching::Auto, memory: None }
+    }
+
+    pub(crate) fn set_patching(&mut self, patching: Patching) {
+        self.patching = patching;
+    }
+
+    /// Opens the handle of this process now, while the rights to do so are there.
+    pub(crate) fn open(&mut self) -> io::Result<&File> {
+        let pid = std::process::id();
+        if self.memory.as_ref().is_none_or(|(owner, _)| *owner != pid) {
+            // The parent's handle goes first: it must never be written by a child.
+            self.memory = None;
+            let file = OpenOptions::new().read(true).write(true).open("/proc/self/mem")?;
+            self.memory = Some((pid, file));
+        }
+        match &self.memory {
+            Some((_, file)) => Ok(file),
+            None => Err(io::Error::from(io::ErrorKind::NotFound)),
+        }
+    }
+
+    /// Stores `byte` at `address` of the text.
+    pub(crate) fn write(&mut self, address: usize, byte: u8) -> Result<(), Error> {
+        let through_file = match self.patching {
+            Patching::Mprotect => None,
+            Patching::Auto | Patching::ProcMem => {
+                match self.open().and_then(|file| file.write_all_at(&[byte], address as u64)) {
+                    Ok(()) => return Ok(()),
+                    Err(refused) => Some(refused),
+                }
+            }
+        };
+        let refused = match (self.patching, through_file) {
+            (Patching::ProcMem, Some(refused)) => {
+                return Err(Error::new(ErrorKind::Text, "/proc/self/mem cannot be written here").because(refused));
+            }
+            (_, through_file) => match store_under_mprotect(address, byte) {
+                Ok(()) => return Ok(()),
+                Err(refused) => (through_file, refused),
+            },
+        };
+        let message = match refused.0 {
+            Some(file) => format!("this process cannot patch its own code: /proc/self/mem: {file}; mprotect"),
+            None => "this process cannot patch its own code: mprotect".to_owned(),
+        };
+        Err(Error::new(ErrorKind::Text, message).because(refused.1))
+    }
+}
+
+#[allow(unsafe_code)]
+fn store_under_mprotect(address: usize, byte: u8) -> io::Result<()> {
+    // SAFETY: sysconf has no preconditions.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+    let page = address & !(size - 1);
+    let protect = |protection| {
+        // SAFETY: the page is part of this program's mapped text and stays readable and executable
+        // throughout, so no thread that runs in it notices.
+        match unsafe { libc::mprotect(page as *mut _, size, protection) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    let executable = libc::PROT_READ | libc::PROT_EXEC;
+    protect(executable | libc::PROT_WRITE)?;
+    // SAFETY: the byte is in a page that was just made writable; a single byte cannot tear, and both
+    // values of it make whole instructions for threads that run through it.
+    unsafe { AtomicU8::from_ptr(address as *mut u8).store(byte, Ordering::Relaxed) };
+    protect(executable)
+}
+
+/// Makes all threads see text that was just written: their cores refetch what they had prefetched.
+/// Without `membarrier` they do so at their next interrupt at the latest.
+#[allow(unsafe_code)]
+pub(crate) fn publish() {
+    const SYNC_CORE: libc::c_int = 1 << 5;
+    const REGISTER_SYNC_CORE: libc::c_int = 1 << 6;
+    // SAFETY: membarrier takes numbers only. A refusal (an old kernel, a seccomp filter) is no error.
+    unsafe {
+        if libc::syscall(libc::SYS_membarrier, SYNC_CORE, 0, 0) != 0
+            && libc::syscall(libc::SYS_membarrier, REGISTER_SYNC_CORE, 0, 0) == 0
+        {
+            libc::syscall(libc::SYS_membarrier, SYNC_CORE, 0, 0);
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! In-process probes: callbacks on a tracepoint's hits (the kernel's `register_trace_*`).
+//!
+//! A tracepoint's callbacks are an immutable list; attaching and detaching swap it for another. Hits
+//! go through the list without a lock: a thread counts itself in, reads the list, counts itself out.
+//! A list that was swapped out is freed when nobody is counted in who could have read it, in two
+//! phases as in the kernel's sleepable RCU. So a callback has returned everywhere, and will not be
+//! called again, when its [`Attachment`] has been dropped (but see there). Nothing is allocated by a
+//! hit, so that a signal handler may hit tracepoints too.
+
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use parking_lot::Mutex;
+use tracebraid_wire::table::PointRow;
+
+use crate::dso;
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::Event;
+use crate::gate::{self, Outcome};
+use crate::registry::{Description, Tracepoint};
+use crate::state::{HotRow, Point, State};
+
+/// The list of a tracepoint. Other copies of the SDK in the process call it through its first field
+/// and know no more of it.
+#[repr(C)]
+pub(crate) struct Callbacks {
+    call: unsafe extern "C" fn(*const Callbacks, row: *const u8, slots: *const u64),
+    entries: Vec<Arc<Entry>>,
+}
+
+struct Entry {
+    id: u64,
+    tracepoint: Arc<Description>,
+    callback: Box<dyn Fn(&Event<'_>) + Send + Sync>,
+}
+
+/// A callback that is attached. Dropping it detaches the callback.
+///
+/// When the drop has returned, the callback has returned in every thread and is not called again;
+/// except that a drop from within a callback does not wait for callbacks that are running.
+#[must_use = "the callback is detached when this is dropped"]
+pub struct Attachment {
+    id: u64,
+    tracepoint: Arc<Description>,
+}
+
+impl Tracepoint {
+    /// Calls `callback` on each hit, from the thread that hits, before the hit's function goes on.
+    ///
+    /// Several callbacks may be attached, from several threads; they are called in that order. A
+    /// callback may hit tracepoints itself; hits of a tracepoint from within its own callbacks skip
+    /// the callbacks. A panic in a callback is caught, and counted in [`status`](crate::status()). The library
+    /// that holds the tracepoint is kept loaded from now on.
+    ///
+    /// # Errors
+    /// The object has been unloaded, or the process cannot patch its own code (the callback is then
+    /// not attached).
+    pub fn attach(&self, callback: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Result<Attachment> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        keep_loaded(&self.0)?;
+        let entry = Arc::new(Entry {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            tracepoint: Arc::clone(&self.0),
+            callback: Box::new(callback),
+        });
+        let attachment = Attachment { id: entry.id, tracepoint: Arc::clone(&self.0) };
+        // Where this fails, dropping the attachment takes the callback back.
+        change(&self.0, |entries| entries.push(entry))?;
+        Ok(attachment)
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        // What can fail is switching the key off: it stays on for nobody, which is harmless.
+        let _ = change(&self.tracepoint, |entries| entries.retain(|entry| entry.id != self.id));
+    }
+}
+
+impl std::fmt::Debug for Attachment {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Attachment({}:{})", self.tracepoint.provider, self.tracepoint.name)
+    }
+}
+
+/// A list that is no longer reachable, but may still be read.
+struct Retired(*mut Callbacks);
+
+// SAFETY: the list is only dropped, and its entries are Send and Sync.
+unsafe impl Send for Retired {}
+
+/// Lists that could not be waited for, since a callback itself detached one.
+static RETIRED: Mutex<Vec<(DescriptionKey, Retired)>> = Mutex::new(Vec::new());
+
+type DescriptionKey = u64;
+
+/// Swaps the list of a tracepoint for one that `edit` makes of it.
+fn change(tracepoint: &Arc<Description>, edit: impl FnOnce(&mut Vec<Arc<Entry>>)) -> Result<()> {
+    let mut outcome = Outcome::default();
+    let mut old = ptr::null_mut();
+    let mut edit = Some(edit);
+    let mut locked = gate::lock();
+    with_row(tracepoint, |dso, row| {
+        let Some(edit) = edit.take() else { return };
+        dso.locked(|| {
+            // SAFETY: the object is loaded while it is shown.
+            let state = unsafe { Point::of(row) }.state;
+            let before = state.callbacks.load(Ordering::Relaxed);
+            // SAFETY: the list is freed under this lock only.
+            let mut entries = match unsafe { before.as_ref() } {
+                Some(list) => list.entries.clone(),
+                None => Vec::new(),
+            };
+            edit(&mut entries);
+            let after = match entries.is_empty() {
+                true => ptr::null_mut(),
+                false => Box::into_raw(Box::new(Callbacks { call: call_all, entries })),
+            };
+            old = state.callbacks.swap(after, Ordering::AcqRel);
+            gate::reconcile(dso, &mut locked.writer, &mut outcome);
+        });
+    });
+    drop(locked);
+    if edit.is_some() {
+        return Err(unloaded(tracepoint));
+    }
+    if outcome.switched > 0 {
+        gate::text::publish();
+    }
+    retire(tracepoint, old);
+    match outcome.error {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
+fn unloaded(tracepoint: &Description) -> Error {
+    Error::new(
+        ErrorKind::Unloaded,
+        format!("the library that held {}:{} is no longer loaded", tracepoint.provider, tracepoint.name),
+    )
+}
+
+/// Frees a list when nobody reads it any more.
+fn retire(tracepoint: &Arc<Description>, old: *mut Callbacks) {
+    if old.is_null() {
+        return;
+    }
+    if ACTIVE.with(Cell::get).is_null() {
+        wait_for_readers(tracepoint);
+        // SAFETY: it came from `Box::into_raw`, was swapped out, and its readers are gone.
+        drop(unsafe { Box::from_raw(old) });
+        let mut retired = RETIRED.lock();
+        let (free, keep) = retired.drain(..).partition(|(row, _)| *row == tracepoint.row);
+        *retired = keep;
+        drop(retired);
+        let free: Vec<(DescriptionKey, Retired)> = free;
+        for (_, list) in free {
+            // SAFETY: as above: it was swapped out before the wait began.
+            drop(unsafe { Box::from_raw(list.0) });
+        }
+    } else {
+        RETIRED.lock().push((tracepoint.row, Retired(old)));
+    }
+}
+
+/// Waits until every thread that could have read a list swapped out before has counted itself out.
+fn wait_for_readers(tracepoint: &Arc<Description>) {
+    let mut state: Option<&State> = None;
+    with_row(tracepoint, |_, row| {
+        // SAFETY: `keep_loaded` holds the object from the first attachment on.
+        state = Some(unsafe { Point::of(row) }.state);
+    });
+    let Some(state) = state else { return };
+    // Two flips: a reader may have read the phase before the first and count itself in after it.
+    for _ in 0..2 {
+        let phase = state.phase.fetch_xor(1, Ordering::SeqCst) & 1;
+        fence(Ordering::SeqCst);
+        while state.reading[phase as usize].load(Ordering::SeqCst) != 0 {
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn with_row(tracepoint: &Description, mut then: impl FnMut(&dso::Dso<'_>, &PointRow)) {
+    dso::for_each(|dso| {
+        if dso.id() != tracepoint.dso {
+            return true;
+        }
+        if let Some(row) = dso.points().find(|row| row.address == tracepoint.row) {
+            then(dso, &row);
+        }
+        false
+    });
+}
+
+/// Keeps the tracepoint's object from being unloaded, since lists in it lead here.
+fn keep_loaded(tracepoint: &Description) -> Result<()> {
+    if tracepoint.object.is_empty() {
+        return Ok(());
+    }
+    #[cfg(not(target_feature = "crt-static"))]
+    {
+        // SAFETY: RTLD_NOLOAD loads nothing; the name is the loader's own.
+        let handle =
+            unsafe { libc::dlopen(tracepoint.object.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) };
+        if handle.is_null() {
+            return Err(unloaded(tracepoint));
+        }
+    }
+    Ok(())
+}
+
+/// The tracepoints whose callbacks this thread is in, innermost first.
+struct Frame {
+    row: u64,
+    outer: *const Frame,
+}
+
+thread_local! {
+    static ACTIVE: Cell<*const Frame> = const { Cell::new(ptr::null()) };
+}
+
+/// Calls the callbacks of the point, if it has any.
+///
+/// # Safety
+/// `row` is that of a loaded object, `slots` begins with what its schema says.
+pub(crate) unsafe fn call(row: HotRow, slots: *const u64) {
+    // SAFETY: the row leads to the object's state.
+    let state = unsafe { &*row.state() };
+    if state.callbacks.load(Ordering::Relaxed).is_null() {
+        return;
+    }
+    let phase = (state.phase.load(Ordering::SeqCst) & 1) as usize;
+    state.reading[phase].fetch_add(1, Ordering::SeqCst);
+    let list = state.callbacks.load(Ordering::SeqCst);
+    if !list.is_null() {
+        // SAFETY: the list is not freed while we are counted in; its first field calls it.
+        unsafe { ((*list).call)(list, row.address() as usize as *const u8, slots) };
+    }
+    state.reading[phase].fetch_sub(1, Ordering::SeqCst);
+}
+
+unsafe extern "C" fn call_all(list: *const Callbacks, row: *const u8, slots: *const u64) {
+    // SAFETY: `call` passes the list that it was read from and the row it came for.
+    let (list, row) = unsafe { (&*list, HotRow::at(row)) };
+    // SAFETY: as above.
+    let state = unsafe { &*row.state() };
+    ACTIVE.with(|active| {
+        let outer = active.get();
+        let mut frame = outer;
+        // SAFETY: frames are on this thread's stack, below us, and popped before they go.
+        while let Some(entered) = unsafe { frame.as_ref() } {
+            if entered.row == row.address() {
+                state.nested.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+            frame = entered.outer;
+        }
+        let here = Frame { row: row.address(), outer };
+        active.set(&raw const here);
+        for entry in &list.entries {
+            // SAFETY: the slots are those of this hit, laid out by the entry's own fields.
+            let event = unsafe { Event::new(&entry.tracepoint, slots) };
+            if catch_unwind(AssertUnwindSafe(|| (entry.callback)(&event))).is_err() {
+                state.panics.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        active.set(outer);
+    });
+}
