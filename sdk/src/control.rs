@@ -16,51 +16,11 @@ use parking_lot::Mutex;
 
 use crate::dso;
 use crate::error::{Error, ErrorKind, Result};
-use crate::gate::{self, text::Patching};
+use crate::gate;
+use crate::options::Options;
 use crate::registry;
-
-/// How the SDK works in this process. The default is right for most.
-#[derive(Clone, Debug)]
-pub struct Options {
-    thread: bool,
-    watch: Duration,
-    patching: Patching,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options { thread: true, watch: Duration::from_millis(250), patching: Patching::Auto }
-    }
-}
-
-impl Options {
-    /// The defaults: a helper thread that looks at semaphores every 250 ms.
-    #[must_use]
-    pub fn new() -> Options {
-        Options::default()
-    }
-
-    /// Starts no helper thread: for programs that `unshare`, or whose sandbox forbids threads.
-    #[must_use]
-    pub fn no_thread(mut self) -> Options {
-        self.thread = false;
-        self
-    }
-
-    /// How often semaphores are looked at: 1 ms or more.
-    #[must_use]
-    pub fn watch_semaphores(mut self, every: Duration) -> Options {
-        self.watch = every.max(Duration::from_millis(1));
-        self
-    }
-
-    /// How text is written.
-    #[must_use]
-    pub fn patching(mut self, patching: Patching) -> Options {
-        self.patching = patching;
-        self
-    }
-}
+use crate::state::Point;
+use crate::status::Status;
 
 /// The process whose helper thread runs (0: none), since a thread does not live on in a child of fork.
 static HELPER: AtomicU32 = AtomicU32::new(0);
@@ -100,7 +60,10 @@ pub fn init_with(options: Options) -> Result<()> {
 fn start_helper(watch: Duration) -> io::Result<()> {
     // The thread inherits the mask: a signal meant for the program must not be taken by the helper.
     let mask = block_all_signals();
-    let started = thread::Builder::new().name("tracebraid".into()).stack_size(256 * 1024).spawn(move || help(watch));
+    let started = thread::Builder::new()
+        .name("tracebraid".into())
+        .stack_size(256 * 1024)
+        .spawn(move || help(watch));
     restore_signals(&mask);
     started.map(drop)
 }
@@ -139,7 +102,8 @@ fn help(watch: Duration) {
 fn differs() -> bool {
     let mut differs = false;
     dso::for_each(|dso| {
-        differs = gate::places(dso).any(|(site, wanted)| gate::is_on(&site).is_some_and(|on| on != wanted));
+        differs = gate::places(dso)
+            .any(|(site, wanted)| gate::is_on(&site).is_some_and(|on| on != wanted));
         !differs
     });
     differs
@@ -150,7 +114,10 @@ pub(crate) fn helper() -> std::result::Result<(), String> {
     if HELPER.load(Ordering::Acquire) == std::process::id() {
         return Ok(());
     }
-    Err(HELPER_FAILURE.lock().clone().unwrap_or_else(|| "tracebraid::init() was not called in this process".to_owned()))
+    Err(HELPER_FAILURE
+        .lock()
+        .clone()
+        .unwrap_or_else(|| "tracebraid::init() was not called in this process".to_owned()))
 }
 
 /// Looks at semaphores and libraries at once, and makes the text equal to what is wanted: what the
@@ -160,4 +127,40 @@ pub(crate) fn helper() -> std::result::Result<(), String> {
 /// Where the process cannot patch its own code, or a site is not what it should be.
 pub fn settle() -> Result<usize> {
     registry::settle()
+}
+
+/// Tells what works in this process, and why not.
+#[must_use]
+pub fn status() -> Status {
+    let text = gate::lock()
+        .writer
+        .open()
+        .map(drop)
+        .map_err(|error| format!("/proc/self/mem: {error}"));
+    let mut status = Status {
+        objects: 0,
+        tracepoints: 0,
+        sites: 0,
+        sites_on: 0,
+        text,
+        helper: helper(),
+        panics: 0,
+        nested: 0,
+    };
+    dso::for_each(|dso| {
+        status.objects += 1;
+        for row in dso.points() {
+            status.tracepoints += 1;
+            // SAFETY: the object is loaded while it is shown.
+            let state = unsafe { Point::of(&row) }.state;
+            status.panics += u64::from(state.panics.load(Ordering::Relaxed));
+            status.nested += u64::from(state.nested.load(Ordering::Relaxed));
+        }
+        for (site, _) in gate::places(dso) {
+            status.sites += 1;
+            status.sites_on += usize::from(gate::is_on(&site) == Some(true));
+        }
+        true
+    });
+    status
 }

@@ -9,8 +9,8 @@
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use tracebraid_wire::note::{self, Tables};
 use crate::state::Point;
+use tracebraid_wire::note::{self, Tables};
 use tracebraid_wire::table::{POINT_ROW, PointRow, SITE_ROW, SiteRow, parse_point, parse_site};
 
 /// An object that has tracepoints, while the loader's lock is held.
@@ -52,11 +52,19 @@ impl Dso<'_> {
     /// Who this is. Never equal for two loadings.
     pub(crate) fn id(&self) -> DsoId {
         let fresh = (u64::from(std::process::id()) << 32) | EPOCH.fetch_add(1, Ordering::Relaxed);
-        let epoch = match self.control().epoch.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed) {
+        let epoch = match self.control().epoch.compare_exchange(
+            0,
+            fresh,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        ) {
             Ok(_) => fresh,
             Err(theirs) => theirs,
         };
-        DsoId { control: self.tables.control, epoch }
+        DsoId {
+            control: self.tables.control,
+            epoch,
+        }
     }
 
     /// The path it was loaded from; empty for the executable.
@@ -67,7 +75,10 @@ impl Dso<'_> {
     /// Runs `change` while nobody else, in this or another copy of the SDK, changes the object.
     pub(crate) fn locked<T>(&self, change: impl FnOnce() -> T) -> T {
         let lock = &self.control().lock;
-        while lock.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        while lock
+            .compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
             std::thread::yield_now();
         }
         let result = change();
@@ -103,13 +114,18 @@ impl Dso<'_> {
     }
 }
 
-fn rows<'a, const SIZE: usize>(start: u64, stop: u64) -> impl Iterator<Item = (u64, &'a [u8; SIZE])> {
+fn rows<'a, const SIZE: usize>(
+    start: u64,
+    stop: u64,
+) -> impl Iterator<Item = (u64, &'a [u8; SIZE])> {
     let count = stop.saturating_sub(start) / SIZE as u64;
     (0..count).map(move |index| {
         let address = start + index * SIZE as u64;
         // SAFETY: the linker lays whole rows between the two bounds of the object's read-only table,
         // which is mapped while the loader's lock is held (the caller iterates under it).
-        (address, unsafe { &*(address as usize as *const [u8; SIZE]) })
+        (address, unsafe {
+            &*(address as usize as *const [u8; SIZE])
+        })
     })
 }
 
@@ -131,7 +147,11 @@ pub(crate) fn for_each(mut visit: impl FnMut(&Dso<'_>) -> bool) {
 
 /// How many objects were loaded and unloaded so far: when it changes, look again.
 pub(crate) fn generation() -> (u64, u64) {
-    unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
+    unsafe extern "C" fn first(
+        info: *mut libc::dl_phdr_info,
+        _: usize,
+        data: *mut c_void,
+    ) -> c_int {
         // SAFETY: the loader gives a valid `info`, and `data` is the pair below.
         unsafe { *data.cast() = ((*info).dlpi_adds, (*info).dlpi_subs) };
         1
@@ -158,10 +178,15 @@ unsafe fn find_note(info: &libc::dl_phdr_info) -> Option<Dso<'_>> {
     }
     // SAFETY: the loader's own table and its length.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-    for header in headers.iter().filter(|header| header.p_type == libc::PT_NOTE) {
+    for header in headers
+        .iter()
+        .filter(|header| header.p_type == libc::PT_NOTE)
+    {
         let start = info.dlpi_addr.wrapping_add(header.p_vaddr);
         // SAFETY: a PT_NOTE segment of a loaded object is mapped and readable for its file size.
-        let bytes = unsafe { std::slice::from_raw_parts(start as usize as *const u8, header.p_filesz as usize) };
+        let bytes = unsafe {
+            std::slice::from_raw_parts(start as usize as *const u8, header.p_filesz as usize)
+        };
         if let Some(tables) = tables_in(bytes, start, header.p_align) {
             let name = if info.dlpi_name.is_null() {
                 c""
@@ -178,13 +203,16 @@ unsafe fn find_note(info: &libc::dl_phdr_info) -> Option<Dso<'_>> {
 fn tables_in(mut notes: &[u8], mut address: u64, align: u64) -> Option<Tables> {
     let align = if align == 8 { 8 } else { 4 };
     while notes.len() >= 12 {
-        let word = |at: usize| u32::from_le_bytes([notes[at], notes[at + 1], notes[at + 2], notes[at + 3]]) as usize;
+        let word = |at: usize| {
+            u32::from_le_bytes([notes[at], notes[at + 1], notes[at + 2], notes[at + 3]]) as usize
+        };
         let (name_size, desc_size, kind) = (word(0), word(4), word(8));
         let desc_at = (12 + name_size).next_multiple_of(align);
         let end = desc_at.checked_add(desc_size)?.next_multiple_of(align);
         let owner = notes.get(12..12 + name_size)?;
         let desc = notes.get(desc_at..desc_at + desc_size)?;
-        if owner.strip_suffix(b"\0") == Some(note::OWNER.as_bytes()) && kind == note::TYPE as usize {
+        if owner.strip_suffix(b"\0") == Some(note::OWNER.as_bytes()) && kind == note::TYPE as usize
+        {
             return note::parse(desc, address + desc_at as u64).ok();
         }
         notes = notes.get(end..)?;

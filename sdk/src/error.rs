@@ -30,9 +30,14 @@ pub struct Error {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Error {
-        Error { kind, message: message.into(), cause: None }
+        Error {
+            kind,
+            message: message.into(),
+            cause: None,
+        }
     }
 
+    #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
     pub(crate) fn because(mut self, cause: io::Error) -> Error {
         self.cause = Some(cause);
         self

@@ -9,44 +9,13 @@ use std::time::Duration;
 use tracebraid_wire::kind::{FieldKind, Kind};
 
 use crate::clock;
+use crate::field_value::FieldValue;
 use crate::registry::Description;
 
 /// A hit of a tracepoint, for as long as the callback runs.
 pub struct Event<'a> {
     tracepoint: &'a Description,
     slots: *const u64,
-}
-
-/// A field's value.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum FieldValue<'a> {
-    /// `u8` to `u64`, `usize`.
-    Unsigned(u64),
-    /// `i8` to `i64`, `isize`.
-    Signed(i64),
-    /// `u128`.
-    Unsigned128(u128),
-    /// `i128`.
-    Signed128(i128),
-    /// `bool`.
-    Bool(bool),
-    /// `char`.
-    Char(char),
-    /// `f32`.
-    F32(f32),
-    /// `f64`.
-    F64(f64),
-    /// Text, also what `%` and `?` fields became.
-    Str(&'a str),
-    /// Bytes.
-    Bytes(&'a [u8]),
-    /// An address.
-    Pointer(usize),
-    /// A span of time.
-    Duration(Duration),
-    /// The `None` of an optional field.
-    None,
 }
 
 impl<'a> Event<'a> {
@@ -93,7 +62,9 @@ impl<'a> Event<'a> {
     /// The value of the field with this name.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<FieldValue<'a>> {
-        self.fields().find(|(known, _)| *known == name).map(|(_, value)| value)
+        self.fields()
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| value)
     }
 }
 
@@ -112,7 +83,9 @@ unsafe fn read<'a>(kind: FieldKind, words: [u64; 3]) -> FieldValue<'a> {
         Kind::U128 => FieldValue::Unsigned128(wide),
         Kind::I128 => FieldValue::Signed128(wide as i128),
         Kind::Bool => FieldValue::Bool(first != 0),
-        Kind::Char => FieldValue::Char(char::from_u32(first as u32).unwrap_or(char::REPLACEMENT_CHARACTER)),
+        Kind::Char => {
+            FieldValue::Char(char::from_u32(first as u32).unwrap_or(char::REPLACEMENT_CHARACTER))
+        }
         Kind::F32 => FieldValue::F32(f32::from_bits(first as u32)),
         Kind::F64 => FieldValue::F64(f64::from_bits(first)),
         Kind::Pointer => FieldValue::Pointer(first as usize),
@@ -120,7 +93,8 @@ unsafe fn read<'a>(kind: FieldKind, words: [u64; 3]) -> FieldValue<'a> {
         Kind::Str | Kind::Bytes | Kind::Formatted if first == 0 => FieldValue::None,
         Kind::Str | Kind::Bytes | Kind::Formatted => {
             // SAFETY: the caller's promise: address and length of a live `str` or byte slice.
-            let bytes = unsafe { std::slice::from_raw_parts(first as usize as *const u8, second as usize) };
+            let bytes =
+                unsafe { std::slice::from_raw_parts(first as usize as *const u8, second as usize) };
             match std::str::from_utf8(bytes) {
                 Ok(text) if kind.kind != Kind::Bytes => FieldValue::Str(text),
                 _ => FieldValue::Bytes(bytes),
@@ -129,31 +103,12 @@ unsafe fn read<'a>(kind: FieldKind, words: [u64; 3]) -> FieldValue<'a> {
     }
 }
 
-impl fmt::Display for FieldValue<'_> {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            FieldValue::Unsigned(value) => value.fmt(out),
-            FieldValue::Signed(value) => value.fmt(out),
-            FieldValue::Unsigned128(value) => value.fmt(out),
-            FieldValue::Signed128(value) => value.fmt(out),
-            FieldValue::Bool(value) => value.fmt(out),
-            FieldValue::Char(value) => value.escape_debug().fmt(out),
-            FieldValue::F32(value) => write!(out, "{value:?}"),
-            FieldValue::F64(value) => write!(out, "{value:?}"),
-            FieldValue::Str(text) => text.escape_debug().fmt(out),
-            FieldValue::Bytes(bytes) => bytes.escape_ascii().fmt(out),
-            FieldValue::Pointer(address) => write!(out, "{address:#x}"),
-            FieldValue::Duration(span) => write!(out, "{span:?}"),
-            FieldValue::None => out.write_str("None"),
-        }
-    }
-}
-
 /// `provider:name: field=value field=value …`, with control characters escaped.
 impl fmt::Display for Event<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}:{}:", self.provider(), self.name())?;
-        self.fields().try_for_each(|(name, value)| write!(out, " {name}={value}"))
+        self.fields()
+            .try_for_each(|(name, value)| write!(out, " {name}={value}"))
     }
 }
 

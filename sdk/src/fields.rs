@@ -15,6 +15,7 @@ use crate::value::{Formatted, Lowered, Value};
 pub(crate) const NOTE_SLOTS: usize = 12;
 
 /// A tracepoint has at most this many fields.
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 pub(crate) const MAX_FIELDS: usize = 32;
 
 /// The kinds of a point's fields: a variable of this type ties the gate of a site to its values,
@@ -87,7 +88,11 @@ pub const fn offset<F: Fields>(field: usize, slot: usize) -> u32 {
 #[must_use]
 pub const fn note_slots_of<F: Fields>(field: usize) -> u32 {
     let count = F::KINDS[field].slot_count();
-    if first_slot::<F>(field) + count <= NOTE_SLOTS { count as u32 } else { 0 }
+    if first_slot::<F>(field) + count <= NOTE_SLOTS {
+        count as u32
+    } else {
+        0
+    }
 }
 
 /// How many slots the note describes.
@@ -140,7 +145,10 @@ pub fn debug<T: Debug + ?Sized>(value: &&T) -> Formatted {
 
 /// # Safety
 /// `at` is the address of a `&T` that is still borrowed.
-unsafe fn format_display<T: Display + ?Sized>(at: *const (), out: &mut dyn Write) -> core::fmt::Result {
+unsafe fn format_display<T: Display + ?Sized>(
+    at: *const (),
+    out: &mut dyn Write,
+) -> core::fmt::Result {
     // SAFETY: the caller's promise.
     let value: &T = unsafe { *at.cast::<&T>() };
     write!(out, "{value}")

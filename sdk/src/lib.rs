@@ -31,30 +31,55 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
+mod absent;
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 mod clock;
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 mod control;
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 mod dso;
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 mod emit;
 mod error;
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 mod event;
+mod field_value;
 mod fields;
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 mod gate;
+mod options;
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 mod probe;
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 mod registry;
 mod site;
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 mod state;
 mod status;
+mod tracepoint;
 pub mod value;
 
 #[doc(hidden)]
 pub mod __private;
 
-pub use control::{Options, init, init_with, settle};
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
+pub use absent::{
+    Attachment, Event, Tracepoint, disable, enable, init, init_with, is_enabled, settle, status,
+    tracepoints,
+};
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+pub use control::{init, init_with, settle, status};
 pub use error::{Error, ErrorKind, Result};
-pub use event::{Event, FieldValue};
-pub use gate::text::Patching;
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+pub use event::Event;
+pub use field_value::FieldValue;
+pub use options::{Options, Patching};
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 pub use probe::Attachment;
-pub use registry::{Field, Site, Tracepoint, disable, enable, is_enabled, tracepoints};
-pub use status::{Status, status};
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+pub use registry::{Tracepoint, disable, enable, is_enabled, tracepoints};
+pub use status::Status;
 pub use tracebraid_wire::kind::{FieldKind, Kind};
+pub use tracepoint::{Field, Site};
 pub use value::Value;

@@ -60,7 +60,10 @@ impl Tracepoint {
     /// # Errors
     /// The object has been unloaded, or the process cannot patch its own code (the callback is then
     /// not attached).
-    pub fn attach(&self, callback: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Result<Attachment> {
+    pub fn attach(
+        &self,
+        callback: impl Fn(&Event<'_>) + Send + Sync + 'static,
+    ) -> Result<Attachment> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         keep_loaded(&self.0)?;
         let entry = Arc::new(Entry {
@@ -68,7 +71,10 @@ impl Tracepoint {
             tracepoint: Arc::clone(&self.0),
             callback: Box::new(callback),
         });
-        let attachment = Attachment { id: entry.id, tracepoint: Arc::clone(&self.0) };
+        let attachment = Attachment {
+            id: entry.id,
+            tracepoint: Arc::clone(&self.0),
+        };
         // Where this fails, dropping the attachment takes the callback back.
         change(&self.0, |entries| entries.push(entry))?;
         Ok(attachment)
@@ -78,13 +84,19 @@ impl Tracepoint {
 impl Drop for Attachment {
     fn drop(&mut self) {
         // What can fail is switching the key off: it stays on for nobody, which is harmless.
-        let _ = change(&self.tracepoint, |entries| entries.retain(|entry| entry.id != self.id));
+        let _ = change(&self.tracepoint, |entries| {
+            entries.retain(|entry| entry.id != self.id)
+        });
     }
 }
 
 impl std::fmt::Debug for Attachment {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "Attachment({}:{})", self.tracepoint.provider, self.tracepoint.name)
+        write!(
+            out,
+            "Attachment({}:{})",
+            self.tracepoint.provider, self.tracepoint.name
+        )
     }
 }
 
@@ -119,7 +131,10 @@ fn change(tracepoint: &Arc<Description>, edit: impl FnOnce(&mut Vec<Arc<Entry>>)
             edit(&mut entries);
             let after = match entries.is_empty() {
                 true => ptr::null_mut(),
-                false => Box::into_raw(Box::new(Callbacks { call: call_all, entries })),
+                false => Box::into_raw(Box::new(Callbacks {
+                    call: call_all,
+                    entries,
+                })),
             };
             old = state.callbacks.swap(after, Ordering::AcqRel);
             gate::reconcile(dso, &mut locked.writer, &mut outcome);
@@ -142,7 +157,10 @@ fn change(tracepoint: &Arc<Description>, edit: impl FnOnce(&mut Vec<Arc<Entry>>)
 fn unloaded(tracepoint: &Description) -> Error {
     Error::new(
         ErrorKind::Unloaded,
-        format!("the library that held {}:{} is no longer loaded", tracepoint.provider, tracepoint.name),
+        format!(
+            "the library that held {}:{} is no longer loaded",
+            tracepoint.provider, tracepoint.name
+        ),
     )
 }
 
@@ -156,7 +174,9 @@ fn retire(tracepoint: &Arc<Description>, old: *mut Callbacks) {
         // SAFETY: it came from `Box::into_raw`, was swapped out, and its readers are gone.
         drop(unsafe { Box::from_raw(old) });
         let mut retired = RETIRED.lock();
-        let (free, keep) = retired.drain(..).partition(|(row, _)| *row == tracepoint.row);
+        let (free, keep) = retired
+            .drain(..)
+            .partition(|(row, _)| *row == tracepoint.row);
         *retired = keep;
         drop(retired);
         let free: Vec<(DescriptionKey, Retired)> = free;
@@ -207,8 +227,12 @@ fn keep_loaded(tracepoint: &Description) -> Result<()> {
     #[cfg(not(target_feature = "crt-static"))]
     {
         // SAFETY: RTLD_NOLOAD loads nothing; the name is the loader's own.
-        let handle =
-            unsafe { libc::dlopen(tracepoint.object.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) };
+        let handle = unsafe {
+            libc::dlopen(
+                tracepoint.object.as_ptr(),
+                libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE,
+            )
+        };
         if handle.is_null() {
             return Err(unloaded(tracepoint));
         }
@@ -262,7 +286,10 @@ unsafe extern "C" fn call_all(list: *const Callbacks, row: *const u8, slots: *co
             }
             frame = entered.outer;
         }
-        let here = Frame { row: row.address(), outer };
+        let here = Frame {
+            row: row.address(),
+            outer,
+        };
         active.set(&raw const here);
         for entry in &list.entries {
             // SAFETY: the slots are those of this hit, laid out by the entry's own fields.

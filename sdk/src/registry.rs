@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tracebraid_wire::glob;
-use tracebraid_wire::kind::FieldKind;
 use tracebraid_wire::schema::{self, Schema};
 use tracebraid_wire::table::{PointRow, SITE_TESTS_SEMAPHORE, SiteRow};
 
@@ -20,6 +19,7 @@ use crate::dso::{self, Dso, DsoId};
 use crate::error::Result;
 use crate::gate::{self, Outcome, text};
 use crate::state::Point;
+use crate::tracepoint::{Field, Site};
 
 /// One tracepoint of a loaded object: a provider, a name and a list of fields.
 ///
@@ -37,30 +37,6 @@ pub(crate) struct Description {
     pub(crate) is_return: bool,
     pub(crate) fields: Vec<Field>,
     pub(crate) sites: Vec<Site>,
-}
-
-/// A field of a tracepoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
-    /// Its name.
-    pub name: String,
-    /// What it is.
-    pub kind: FieldKind,
-    /// Whether USDT readers see it: its slots are among the first twelve.
-    pub in_usdt: bool,
-}
-
-/// A place in code where a tracepoint is hit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Site {
-    /// Source file, as the compiler was given it.
-    pub file: String,
-    /// Line in it, from 1.
-    pub line: u32,
-    /// Address of the site's code in this process.
-    pub address: usize,
-    /// Whether it tests the semaphore instead of being patched (`gate = "semaphore"`).
-    pub tests_semaphore: bool,
 }
 
 impl Tracepoint {
@@ -128,10 +104,15 @@ pub fn tracepoints() -> Vec<Tracepoint> {
     dso::for_each(|dso| {
         let mut sites: HashMap<u64, Vec<Site>> = HashMap::new();
         for row in dso.sites() {
-            sites.entry(row.point).or_default().push(describe_site(&row));
+            sites
+                .entry(row.point)
+                .or_default()
+                .push(describe_site(&row));
         }
         for row in dso.points() {
-            let Some(schema) = schema_of(&row) else { continue };
+            let Some(schema) = schema_of(&row) else {
+                continue;
+            };
             found.push(Tracepoint(Arc::new(Description {
                 dso: dso.id(),
                 object: dso.name(),
@@ -152,7 +133,9 @@ pub fn tracepoints() -> Vec<Tracepoint> {
 fn describe_site(row: &SiteRow) -> Site {
     Site {
         // SAFETY: the row is of an object that the loader's lock keeps loaded.
-        file: unsafe { dso::text(row.file) }.to_string_lossy().into_owned(),
+        file: unsafe { dso::text(row.file) }
+            .to_string_lossy()
+            .into_owned(),
         line: row.line,
         address: row.code as usize,
         tests_semaphore: row.flags & SITE_TESTS_SEMAPHORE != 0,
@@ -163,7 +146,11 @@ fn describe_fields(schema: &Schema<'_>, usdt_slots: usize) -> Vec<Field> {
     let mut slots = 0;
     let fields = schema.fields().map(|(name, kind)| {
         slots += kind.slot_count();
-        Field { name: name.to_owned(), kind, in_usdt: slots <= usdt_slots }
+        Field {
+            name: name.to_owned(),
+            kind,
+            in_usdt: slots <= usdt_slots,
+        }
     });
     fields.collect()
 }
@@ -175,16 +162,22 @@ fn schema_of<'a>(row: &PointRow) -> Option<Schema<'a>> {
     // read-only section of an object that the loader's lock keeps loaded.
     let bytes = unsafe {
         let length = start.cast::<[u8; 4]>().read();
-        std::slice::from_raw_parts(start, (u32::from_le_bytes(length) as usize).min(schema::MAX_LENGTH))
+        std::slice::from_raw_parts(
+            start,
+            (u32::from_le_bytes(length) as usize).min(schema::MAX_LENGTH),
+        )
     };
     Schema::parse(bytes).ok()
 }
 
 fn point_is_on(dso: &Dso<'_>, row: u64) -> bool {
-    let tests = dso.points().find(|point| point.address == row).is_some_and(|point| {
-        // SAFETY: as above.
-        unsafe { Point::of(&point) }.wanted()
-    });
+    let tests = dso
+        .points()
+        .find(|point| point.address == row)
+        .is_some_and(|point| {
+            // SAFETY: as above.
+            unsafe { Point::of(&point) }.wanted()
+        });
     dso.sites()
         .filter(|site| site.point == row)
         .any(|site| gate::is_on(&site).unwrap_or(tests))
@@ -200,7 +193,10 @@ pub(crate) struct Wishes {
 
 impl Wishes {
     pub(crate) const fn new() -> Wishes {
-        Wishes { patterns: Vec::new(), applied: Vec::new() }
+        Wishes {
+            patterns: Vec::new(),
+            applied: Vec::new(),
+        }
     }
 
     /// Applies all wishes to an object that loaded since the last look.
@@ -211,12 +207,21 @@ impl Wishes {
         }
         self.applied.push(id);
         for row in dso.points() {
-            let Some(schema) = schema_of(&row) else { continue };
-            let count: i64 =
-                self.patterns.iter().filter(|(pattern, _)| names(pattern, &schema)).map(|(_, count)| count).sum();
+            let Some(schema) = schema_of(&row) else {
+                continue;
+            };
+            let count: i64 = self
+                .patterns
+                .iter()
+                .filter(|(pattern, _)| names(pattern, &schema))
+                .map(|(_, count)| count)
+                .sum();
             // SAFETY: the object is loaded while it is shown.
             let point = unsafe { Point::of(&row) };
-            point.state.enabled.fetch_add(count.max(0) as u32, Ordering::Relaxed);
+            point
+                .state
+                .enabled
+                .fetch_add(count.max(0) as u32, Ordering::Relaxed);
         }
     }
 
@@ -238,7 +243,9 @@ impl Wishes {
 /// Whether a pattern names a tracepoint: `PROVIDER:NAME`, or `NAME` in any provider.
 fn names(pattern: &str, schema: &Schema<'_>) -> bool {
     match pattern.split_once(':') {
-        Some((provider, name)) => glob::matches(provider, schema.provider) && glob::matches(name, schema.name),
+        Some((provider, name)) => {
+            glob::matches(provider, schema.provider) && glob::matches(name, schema.name)
+        }
         None => glob::matches(pattern, schema.name),
     }
 }
@@ -328,7 +335,8 @@ pub fn is_enabled(pattern: &str) -> bool {
     let mut on = false;
     dso::for_each(|dso| {
         on = dso.points().any(|row| {
-            schema_of(&row).is_some_and(|schema| names(pattern, &schema)) && point_is_on(dso, row.address)
+            schema_of(&row).is_some_and(|schema| names(pattern, &schema))
+                && point_is_on(dso, row.address)
         });
         !on
     });

@@ -71,7 +71,8 @@ impl Point<'_> {
 
     /// Whether the process itself wants the tracepoint.
     pub(crate) fn wanted_here(&self) -> bool {
-        self.state.enabled.load(Ordering::Relaxed) != 0 || !self.state.callbacks.load(Ordering::Relaxed).is_null()
+        self.state.enabled.load(Ordering::Relaxed) != 0
+            || !self.state.callbacks.load(Ordering::Relaxed).is_null()
     }
 
     /// Whether anybody wants it.

@@ -28,7 +28,8 @@ pub(super) unsafe fn with_text(row: HotRow, slots: *const u64, then: impl FnOnce
     let schema = row.schema();
     // SAFETY: a schema has its number of fields at byte 7 and then one byte a kind.
     let kinds = unsafe { std::slice::from_raw_parts(schema.add(8), schema.add(7).read().into()) };
-    let is_text = |byte: &&u8| FieldKind::from_byte(**byte).is_some_and(|kind| kind.kind == Kind::Formatted);
+    let is_text =
+        |byte: &&u8| FieldKind::from_byte(**byte).is_some_and(|kind| kind.kind == Kind::Formatted);
     let mut to_format = kinds.iter().filter(is_text).count();
 
     let mut text = [MaybeUninit::<u8>::uninit(); TEXT_BYTES];
@@ -36,9 +37,13 @@ pub(super) unsafe fn with_text(row: HotRow, slots: *const u64, then: impl FnOnce
     let mut copy = [0u64; MAX_FIELDS * MAX_SLOTS];
     let mut at = 0;
     for &byte in kinds {
-        let Some(kind) = FieldKind::from_byte(byte) else { return };
+        let Some(kind) = FieldKind::from_byte(byte) else {
+            return;
+        };
         let count = kind.slot_count();
-        let Some(place) = copy.get_mut(at..at + count) else { return };
+        let Some(place) = copy.get_mut(at..at + count) else {
+            return;
+        };
         for (index, word) in place.iter_mut().enumerate() {
             // SAFETY: the hit has as many slots as the kinds say.
             *word = unsafe { slots.add(at + index).read() };
@@ -48,12 +53,18 @@ pub(super) unsafe fn with_text(row: HotRow, slots: *const u64, then: impl FnOnce
             let share = free.len() / to_format.max(1);
             let (mine, rest) = std::mem::take(&mut free).split_at_mut(share);
             free = rest;
-            let mut out = Buffer { bytes: mine, length: 0, cut: false };
+            let mut out = Buffer {
+                bytes: mine,
+                length: 0,
+                cut: false,
+            };
             // SAFETY: the slots are the address of a live reference and its formatter (`Formatted::put`).
             let panicked = unsafe { format(place[0], place[1], &mut out) }.is_err();
             if panicked {
                 // SAFETY: the row leads to the object's state.
-                unsafe { &*row.state() }.panics.fetch_add(1, Ordering::Relaxed);
+                unsafe { &*row.state() }
+                    .panics
+                    .fetch_add(1, Ordering::Relaxed);
             }
             let (address, length) = out.finish(panicked);
             place[0] = address.expose_provenance() as u64;
@@ -107,12 +118,16 @@ impl Write for Buffer<'_> {
         if self.cut {
             return Err(fmt::Error);
         }
-        let room = self.bytes.len().saturating_sub(self.length + CUT.len() + PANICKED.len());
+        let room = self
+            .bytes
+            .len()
+            .saturating_sub(self.length + CUT.len() + PANICKED.len());
         if text.len() <= room {
             self.append(text);
             return Ok(());
         }
-        self.append(&text[..text.floor_char_boundary(room)]);
+        let whole = (0..=room).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+        self.append(&text[..whole]);
         self.cut = true;
         Err(fmt::Error)
     }

@@ -120,11 +120,56 @@ pub fn fire<F: Fields, const N: usize>(point: *const u8, slots: [MaybeUninit<u64
         1 => call!(words1, point, "r8" = word!(0); "r9"; "r10"; "r11"),
         2 => call!(words2, point, "r8" = word!(0), "r9" = word!(1); "r10"; "r11"),
         3 => call!(words3, point, "r8" = word!(0), "r9" = word!(1), "r10" = word!(2); "r11"),
-        4 => call!(words4, point, "r8" = word!(0), "r9" = word!(1), "r10" = word!(2), "r11" = word!(3)),
-        5 => call!(words5, point, "r8" = word!(0), "r9" = word!(1), "r10" = word!(2), "r11" = word!(3), "rdx" = word!(4)),
-        6 => call!(words6, point, "r8" = word!(0), "r9" = word!(1), "r10" = word!(2), "r11" = word!(3), "rdx" = word!(4), "rsi" = word!(5)),
-        7 => call!(words7, point, "r8" = word!(0), "r9" = word!(1), "r10" = word!(2), "r11" = word!(3), "rdx" = word!(4), "rsi" = word!(5), "rdi" = word!(6)),
-        8 => call!(words8, point, "r8" = word!(0), "r9" = word!(1), "r10" = word!(2), "r11" = word!(3), "rdx" = word!(4), "rsi" = word!(5), "rdi" = word!(6), "rcx" = word!(7)),
+        4 => call!(
+            words4,
+            point,
+            "r8" = word!(0),
+            "r9" = word!(1),
+            "r10" = word!(2),
+            "r11" = word!(3)
+        ),
+        5 => call!(
+            words5,
+            point,
+            "r8" = word!(0),
+            "r9" = word!(1),
+            "r10" = word!(2),
+            "r11" = word!(3),
+            "rdx" = word!(4)
+        ),
+        6 => call!(
+            words6,
+            point,
+            "r8" = word!(0),
+            "r9" = word!(1),
+            "r10" = word!(2),
+            "r11" = word!(3),
+            "rdx" = word!(4),
+            "rsi" = word!(5)
+        ),
+        7 => call!(
+            words7,
+            point,
+            "r8" = word!(0),
+            "r9" = word!(1),
+            "r10" = word!(2),
+            "r11" = word!(3),
+            "rdx" = word!(4),
+            "rsi" = word!(5),
+            "rdi" = word!(6)
+        ),
+        8 => call!(
+            words8,
+            point,
+            "r8" = word!(0),
+            "r9" = word!(1),
+            "r10" = word!(2),
+            "r11" = word!(3),
+            "rdx" = word!(4),
+            "rsi" = word!(5),
+            "rdi" = word!(6),
+            "rcx" = word!(7)
+        ),
         _ => call!(in_memory, point, "rcx" = slots.as_ptr(); "r8"; "r9"; "r10"; "r11"),
     }
 }

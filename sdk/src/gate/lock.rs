@@ -17,7 +17,10 @@ pub(crate) struct Locked {
     pub(crate) wishes: Wishes,
 }
 
-static LOCKED: Mutex<Locked> = Mutex::new(Locked { writer: Writer::new(), wishes: Wishes::new() });
+static LOCKED: Mutex<Locked> = Mutex::new(Locked {
+    writer: Writer::new(),
+    wishes: Wishes::new(),
+});
 
 /// Takes the lock.
 pub(crate) fn lock() -> MutexGuard<'static, Locked> {

@@ -40,7 +40,10 @@ pub(crate) struct Outcome {
 /// The places of an object that are patched, each once, and whether somebody wants it on. An entry
 /// and its return share a place, in rows next to one another.
 pub(crate) fn places<'a>(dso: &'a Dso<'_>) -> impl Iterator<Item = (SiteRow, bool)> + use<'a> {
-    let mut sites = dso.sites().filter(|site| site.flags & SITE_TESTS_SEMAPHORE == 0).peekable();
+    let mut sites = dso
+        .sites()
+        .filter(|site| site.flags & SITE_TESTS_SEMAPHORE == 0)
+        .peekable();
     // SAFETY: site rows lead to point rows of the same object, which is loaded while it is shown.
     let wants = |site: &SiteRow| unsafe { dso.point_at(site.point) }.wanted();
     std::iter::from_fn(move || {
@@ -58,7 +61,10 @@ pub(crate) fn reconcile(dso: &Dso<'_>, writer: &mut Writer, outcome: &mut Outcom
     for row in dso.points() {
         // SAFETY: the row is of this object, which stays loaded while its `Dso` is shown.
         let point = unsafe { Point::of(&row) };
-        point.semaphore.wanted.store(point.wanted_here().into(), Ordering::Relaxed);
+        point
+            .semaphore
+            .wanted
+            .store(point.wanted_here().into(), Ordering::Relaxed);
     }
     for (site, on) in places(dso) {
         match switch(&site, on, writer) {

@@ -14,19 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::error::{Error, ErrorKind};
-
-/// How text is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Patching {
-    /// Through `/proc/self/mem`, and where that is refused by `mprotect`.
-    #[default]
-    Auto,
-    /// Through `/proc/self/mem` only.
-    ProcMem,
-    /// By making the page writable for the moment of the store.
-    Mprotect,
-}
+use crate::options::Patching;
 
 /// Writes text.
 pub(crate) struct Writer {
@@ -36,7 +24,10 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub(crate) const fn new() -> Writer {
-        Writer { patching: Patching::Auto, memory: None }
+        Writer {
+            patching: Patching::Auto,
+            memory: None,
+        }
     }
 
     pub(crate) fn set_patching(&mut self, patching: Patching) {
@@ -49,7 +40,10 @@ impl Writer {
         if self.memory.as_ref().is_none_or(|(owner, _)| *owner != pid) {
             // The parent's handle goes first: it must never be written by a child.
             self.memory = None;
-            let file = OpenOptions::new().read(true).write(true).open("/proc/self/mem")?;
+            let file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open("/proc/self/mem")?;
             self.memory = Some((pid, file));
         }
         match &self.memory {
@@ -63,7 +57,10 @@ impl Writer {
         let through_file = match self.patching {
             Patching::Mprotect => None,
             Patching::Auto | Patching::ProcMem => {
-                match self.open().and_then(|file| file.write_all_at(&[byte], address as u64)) {
+                match self
+                    .open()
+                    .and_then(|file| file.write_all_at(&[byte], address as u64))
+                {
                     Ok(()) => return Ok(()),
                     Err(refused) => Some(refused),
                 }
@@ -71,7 +68,10 @@ impl Writer {
         };
         let refused = match (self.patching, through_file) {
             (Patching::ProcMem, Some(refused)) => {
-                return Err(Error::new(ErrorKind::Text, "/proc/self/mem cannot be written here").because(refused));
+                return Err(
+                    Error::new(ErrorKind::Text, "/proc/self/mem cannot be written here")
+                        .because(refused),
+                );
             }
             (_, through_file) => match store_under_mprotect(address, byte) {
                 Ok(()) => return Ok(()),
@@ -79,7 +79,9 @@ impl Writer {
             },
         };
         let message = match refused.0 {
-            Some(file) => format!("this process cannot patch its own code: /proc/self/mem: {file}; mprotect"),
+            Some(file) => {
+                format!("this process cannot patch its own code: /proc/self/mem: {file}; mprotect")
+            }
             None => "this process cannot patch its own code: mprotect".to_owned(),
         };
         Err(Error::new(ErrorKind::Text, message).because(refused.1))

@@ -12,6 +12,12 @@
 ///
 /// A site may belong to two points, entry and return: it has one row for each, next to one another,
 /// and is on when either is. Called by the proc macros only.
+#[cfg(all(
+    target_arch = "x86_64",
+    target_os = "linux",
+    not(miri),
+    not(tracebraid_gate = "load")
+))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __gate_key {
@@ -43,7 +49,21 @@ macro_rules! __gate_key {
     };
 }
 
+/// The build was asked for sites that test: `--cfg tracebraid_gate="load"`.
+#[cfg(all(
+    target_arch = "x86_64",
+    target_os = "linux",
+    not(miri),
+    tracebraid_gate = "load"
+))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __gate_key {
+    ($($site:tt)*) => { $crate::__gate_semaphore! { $($site)* } };
+}
+
 /// The same for a site that tests the semaphore word.
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __gate_semaphore {
@@ -84,11 +104,22 @@ macro_rules! __gate_semaphore {
 macro_rules! __site_file {
     ($symbol:literal, $file:literal) => {
         concat!(
-            ".ifndef ", $symbol, "\n",
-            ".pushsection .rodata.tracebraid,\"aG\",@progbits,", $symbol, ",comdat\n",
-            ".weak ", $symbol, "\n",
-            ".hidden ", $symbol, "\n",
-            $symbol, ": .asciz \"", $file, "\"\n",
+            ".ifndef ",
+            $symbol,
+            "\n",
+            ".pushsection .rodata.tracebraid,\"aG\",@progbits,",
+            $symbol,
+            ",comdat\n",
+            ".weak ",
+            $symbol,
+            "\n",
+            ".hidden ",
+            $symbol,
+            "\n",
+            $symbol,
+            ": .asciz \"",
+            $file,
+            "\"\n",
             ".popsection\n",
             ".endif"
         )
@@ -104,9 +135,17 @@ macro_rules! __site_row {
             ".pushsection tracebraid_sites,\"aR\",@progbits\n",
             ".balign 8\n",
             ".4byte 2b - .\n",
-            ".4byte ", $point, " - .\n",
-            ".4byte ", $file_symbol, " - .\n",
-            ".4byte ", $line, ", ", $flags, ", 0\n",
+            ".4byte ",
+            $point,
+            " - .\n",
+            ".4byte ",
+            $file_symbol,
+            " - .\n",
+            ".4byte ",
+            $line,
+            ", ",
+            $flags,
+            ", 0\n",
             ".popsection"
         )
     };

@@ -25,6 +25,7 @@
 ///
 /// `point` holds placeholders for the kinds (`{k0}`…); the texts are escaped for the assembler and
 /// for `asm!`. Called by the proc macros only.
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __point {

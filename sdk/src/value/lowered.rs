@@ -26,7 +26,7 @@ const fn required(kind: u8) -> FieldKind {
 }
 
 macro_rules! lowered {
-    ($name:ident<$($generic:ident),*> , $kind:expr, |$this:ident, $slots:ident| $put:block) => {
+    ($name:ident [$($generic:ident)*], $kind:expr, |$this:ident, $slots:ident| $put:block) => {
         impl<$(const $generic: u8),*> sealed::Sealed for $name<$($generic),*> {}
         impl<$(const $generic: u8),*> Lowered for $name<$($generic),*> {
             const KIND: FieldKind = $kind;
@@ -70,30 +70,40 @@ pub type Fraction = u32;
 #[derive(Clone, Copy)]
 pub struct Presence<const KIND: u8>(pub Option<(u64, u64)>);
 
-lowered!(Bits<KIND>, required(KIND), |this, slots| { slots[0].write(this.0); });
-lowered!(OptionalWord<KIND>, required(KIND | OPTIONAL), |this, slots| {
-    slots[0].write(this.0.is_some() as u64);
-    slots[1].write(this.0.unwrap_or(0));
+lowered!(Bits[KIND], required(KIND), |this, slots| {
+    slots[0].write(this.0);
 });
-lowered!(Halves<KIND>, required(KIND), |this, slots| {
+lowered!(
+    OptionalWord [KIND],
+    required(KIND | OPTIONAL),
+    |this, slots| {
+        slots[0].write(this.0.is_some() as u64);
+        slots[1].write(this.0.unwrap_or(0));
+    }
+);
+lowered!(Halves[KIND], required(KIND), |this, slots| {
     slots[0].write(this.0 as u64);
     slots[1].write((this.0 >> 64) as u64);
 });
-lowered!(Text<KIND>, required(KIND), |this, slots| {
+lowered!(Text[KIND], required(KIND), |this, slots| {
     slots[0].write(this.0.expose_provenance() as u64);
     slots[1].write(this.1 as u64);
 });
-lowered!(OptionalText<KIND>, required(KIND | OPTIONAL), |this, slots| {
-    slots[0].write(this.0.expose_provenance() as u64);
-    slots[1].write(this.1 as u64);
-});
-lowered!(Presence<KIND>, required(KIND | OPTIONAL), |this, slots| {
+lowered!(
+    OptionalText [KIND],
+    required(KIND | OPTIONAL),
+    |this, slots| {
+        slots[0].write(this.0.expose_provenance() as u64);
+        slots[1].write(this.1 as u64);
+    }
+);
+lowered!(Presence[KIND], required(KIND | OPTIONAL), |this, slots| {
     slots[0].write(this.0.is_some() as u64);
     let (first, second) = this.0.unwrap_or((0, 0));
     slots[1].write(first);
     slots[2].write(second);
 });
-lowered!(Span<>, required(Kind::Duration as u8), |this, slots| {
+lowered!(Span [], required(Kind::Duration as u8), |this, slots| {
     slots[0].write(this.0);
     slots[1].write(this.1 as u64);
 });
@@ -105,7 +115,7 @@ pub struct Formatted(pub *const (), pub Formatter);
 /// Writes the value at the address.
 pub type Formatter = unsafe fn(*const (), &mut dyn Write) -> fmt::Result;
 
-lowered!(Formatted<>, required(Kind::Formatted as u8), |this, slots| {
+lowered!(Formatted [], required(Kind::Formatted as u8), |this, slots| {
     slots[0].write(this.0.expose_provenance() as u64);
     slots[1].write((this.1 as *const ()).expose_provenance() as u64);
 });

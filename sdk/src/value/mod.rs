@@ -9,11 +9,12 @@
 //! [`Value`] is what applications see and may implement for types of their own, in terms of a type
 //! that has it already. [`Lowered`] is closed: one type a [`Kind`](tracebraid_wire::kind::Kind).
 
-mod lowered;
 mod impls;
+mod lowered;
 
 pub use lowered::{
-    Bits, Formatted, Formatter, Fraction, Halves, Lowered, OptionalText, OptionalWord, Presence, Span, Text,
+    Bits, Formatted, Formatter, Fraction, Halves, Lowered, OptionalText, OptionalWord, Presence,
+    Span, Text,
 };
 
 /// A type that a tracepoint's field may have.

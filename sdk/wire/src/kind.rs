@@ -101,7 +101,10 @@ impl FieldKind {
     /// Reads the byte of a schema.
     pub const fn from_byte(byte: u8) -> Option<FieldKind> {
         match Kind::from_byte(byte & !OPTIONAL) {
-            Some(kind) => Some(FieldKind { kind, optional: byte & OPTIONAL != 0 }),
+            Some(kind) => Some(FieldKind {
+                kind,
+                optional: byte & OPTIONAL != 0,
+            }),
             None => None,
         }
     }
@@ -160,9 +163,22 @@ mod tests {
 
     #[test]
     fn an_optional_number_takes_a_presence_slot_and_an_optional_string_does_not() {
-        let number = FieldKind { kind: Kind::U64, optional: true };
-        assert_eq!((number.slot_count(), number.slot_width(0), number.slot_width(1)), (2, 1, 8));
-        let text = FieldKind { kind: Kind::Str, optional: true };
+        let number = FieldKind {
+            kind: Kind::U64,
+            optional: true,
+        };
+        assert_eq!(
+            (
+                number.slot_count(),
+                number.slot_width(0),
+                number.slot_width(1)
+            ),
+            (2, 1, 8)
+        );
+        let text = FieldKind {
+            kind: Kind::Str,
+            optional: true,
+        };
         assert_eq!((text.slot_count(), text.slot_width(0)), (2, 8));
     }
 }

@@ -55,7 +55,9 @@ pub enum NoteError {
 pub fn parse(desc: &[u8], address: u64) -> Result<Tables, NoteError> {
     let word = |at: usize| -> Result<u32, NoteError> {
         let bytes = desc.get(at..at + 4).ok_or(NoteError::Short)?;
-        Ok(u32::from_le_bytes(bytes.try_into().map_err(|_| NoteError::Short)?))
+        Ok(u32::from_le_bytes(
+            bytes.try_into().map_err(|_| NoteError::Short)?,
+        ))
     };
     match word(0)? {
         VERSION => {}

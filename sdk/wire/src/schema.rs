@@ -66,13 +66,18 @@ impl<'a> Schema<'a> {
         if version != VERSION {
             return Err(SchemaError::Version(version));
         }
-        let body = bytes.get(HEADER..length as usize).ok_or(SchemaError::Short)?;
+        let body = bytes
+            .get(HEADER..length as usize)
+            .ok_or(SchemaError::Short)?;
         let fields = head[7] as usize;
         if body.len() < fields {
             return Err(SchemaError::Short);
         }
         let (kinds, rest) = body.split_at(fields);
-        if let Some(&bad) = kinds.iter().find(|&&byte| FieldKind::from_byte(byte).is_none()) {
+        if let Some(&bad) = kinds
+            .iter()
+            .find(|&&byte| FieldKind::from_byte(byte).is_none())
+        {
             return Err(SchemaError::Kind(bad));
         }
         let (provider, rest) = text(rest)?;
@@ -82,7 +87,14 @@ impl<'a> Schema<'a> {
         for _ in 0..fields {
             left = text(left)?.1;
         }
-        Ok(Schema { provider, name, print, flags: head[6], kinds, names })
+        Ok(Schema {
+            provider,
+            name,
+            print,
+            flags: head[6],
+            kinds,
+            names,
+        })
     }
 
     /// The fields in order: name and kind.
@@ -97,7 +109,10 @@ impl<'a> Schema<'a> {
 }
 
 fn text(bytes: &[u8]) -> Result<(&str, &[u8]), SchemaError> {
-    let end = bytes.iter().position(|&byte| byte == 0).ok_or(SchemaError::Text)?;
+    let end = bytes
+        .iter()
+        .position(|&byte| byte == 0)
+        .ok_or(SchemaError::Text)?;
     let text = core::str::from_utf8(&bytes[..end]).map_err(|_| SchemaError::Text)?;
     Ok((text, &bytes[end + 1..]))
 }
@@ -115,10 +130,31 @@ mod tests {
         let length = bytes.len() as u32 - 5;
         bytes[..4].copy_from_slice(&length.to_le_bytes());
         let schema = Schema::parse(&bytes).unwrap();
-        assert_eq!((schema.provider, schema.name, schema.print), ("orders", "charge", "id={id}"));
+        assert_eq!(
+            (schema.provider, schema.name, schema.print),
+            ("orders", "charge", "id={id}")
+        );
         let fields: std::vec::Vec<_> = schema.fields().collect();
-        assert_eq!(fields[0], ("id", FieldKind { kind: Kind::U64, optional: false }));
-        assert_eq!(fields[1], ("user", FieldKind { kind: Kind::Str, optional: true }));
+        assert_eq!(
+            fields[0],
+            (
+                "id",
+                FieldKind {
+                    kind: Kind::U64,
+                    optional: false
+                }
+            )
+        );
+        assert_eq!(
+            fields[1],
+            (
+                "user",
+                FieldKind {
+                    kind: Kind::Str,
+                    optional: true
+                }
+            )
+        );
     }
 
     #[test]

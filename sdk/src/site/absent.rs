@@ -1,0 +1,59 @@
+//! Sites on platforms without static keys: nothing is left, but fields are type-checked all the same.
+
+/// Defines the function that would emit.
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __point {
+    (
+        emit: $emit:ident,
+        point: $point:literal,
+        provider: $provider:literal,
+        name: $name:literal,
+        print: $print:literal,
+        flags: $flags:literal,
+        count: $count:literal,
+        kinds: $kinds:ty,
+        fields: [$({
+            $field:literal $index:tt $lowered:ident $value:ident $separator:literal $($operand:ident)*
+        })*]
+    ) => {
+        #[inline(always)]
+        fn $emit<$($lowered: $crate::__private::Lowered),*>(
+            _: $crate::__private::Kinds<$kinds>,
+            $($value: $lowered),*
+        ) {
+            $(let _ = $value;)*
+        }
+    };
+}
+
+/// Defines the function that says no.
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __gate_key {
+    (
+        gate: $gate:ident,
+        file: $file:literal,
+        file_symbol: $file_symbol:literal,
+        line: $line:literal,
+        points: [$({ $kinds:ident $point:literal [$($lowered:ident $k:ident)*] })*]
+    ) => {
+        #[inline(always)]
+        fn $gate<$($($lowered: $crate::__private::Lowered,)*)*>(
+            $($kinds: $crate::__private::Kinds<($($lowered,)*)>),*
+        ) -> bool {
+            $(let _ = $kinds;)*
+            false
+        }
+    };
+}
+
+/// Defines the function that says no.
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __gate_semaphore {
+    ($($site:tt)*) => { $crate::__gate_key! { $($site)* } };
+}
