@@ -5,7 +5,7 @@
 //! format, where the USDT probe and its semaphore are, and which bytes of code are switched. Those bytes
 //! belong to the process: a probe of ours must never overlap them ([`SdkTables::site_at`]).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use tracebraid_bpf::spec;
 use tracebraid_wire::kind::FieldKind;
@@ -26,6 +26,10 @@ const MAX_TABLE: u64 = 16 << 20;
 const MAX_FILE_NAME: u64 = 4096;
 /// What is read of a schema at first; few are longer.
 const SCHEMA_GUESS: u64 = 512;
+/// Slots that a USDT note describes at most.
+const MAX_DESCRIBED: u8 = 12;
+/// Slots that a session fetches at most ([`spec::Fetch::Slots`]).
+const MAX_SLOTS: usize = 64;
 /// Bytes of code that a site switches.
 const SITE_BYTES: u64 = 8;
 
@@ -77,8 +81,9 @@ pub struct TracepointField {
     pub kind: FieldKind,
     /// The first of its slots.
     pub first_slot: usize,
-    /// Whether all of its slots are among those that the USDT probe describes.
-    pub captured: bool,
+    /// Whether all of its slots are among the twelve that the USDT note describes. Other tools see no
+    /// others; a session reads the slots themselves and has them all.
+    pub described: bool,
 }
 
 impl TracepointField {
@@ -102,8 +107,8 @@ pub struct TracepointLocation {
     pub place: Place,
     /// What switches it on.
     pub semaphore: Semaphore,
-    /// How many slots it describes, 0 to 12.
-    pub slots: u8,
+    /// How many slots its note describes, 0 to 12.
+    pub described_slots: u8,
 }
 
 /// A place in code that is switched.
@@ -165,6 +170,21 @@ impl Tracepoint {
         format!("{}:{}", self.provider, self.name)
     }
 
+    /// The slots of an event, and which of them lead to text. A field whose slots are not all below
+    /// `count` is not fetched.
+    pub fn fetch(&self) -> spec::Fetch {
+        let end = |field: &TracepointField| field.first_slot + field.kind.slot_count();
+        let fetched = || self.fields.iter().filter(|field| end(field) <= MAX_SLOTS);
+        spec::Fetch::Slots {
+            // Both casts: no slot of a fetched field is above MAX_SLOTS.
+            count: fetched().map(end).max().unwrap_or(0) as u8,
+            text: fetched()
+                .filter(|field| field.kind.is_text_or_bytes())
+                .map(|field| (field.first_slot as u8, field.first_slot as u8 + 1))
+                .collect(),
+        }
+    }
+
     /// The locations as a session wants them.
     pub fn attachable(&self) -> Attachable {
         let mut ready = Attachable {
@@ -190,23 +210,10 @@ impl Tracepoint {
                     semaphore: location.semaphore,
                 });
             }
-            let captured = |field: &&TracepointField| {
-                field.first_slot + field.kind.slot_count() <= usize::from(location.slots)
-            };
             ready.locations.push(spec::Location {
                 offset,
                 semaphore: location.semaphore.offset(),
-                fetch: spec::Fetch::Slots {
-                    count: location.slots,
-                    text: self
-                        .fields
-                        .iter()
-                        .filter(|field| field.kind.is_text_or_bytes())
-                        .filter(captured)
-                        // A captured field's slots are below `location.slots`, a u8.
-                        .map(|field| (field.first_slot as u8, field.first_slot as u8 + 1))
-                        .collect(),
-                },
+                fetch: self.fetch(),
             });
         }
         ready
@@ -283,9 +290,9 @@ impl Reader<'_> {
         let sites = self.rows(tables.sites_start, tables.sites_stop, table::SITE_ROW)?;
 
         let mut of_point: HashMap<u64, Vec<Site>> = HashMap::new();
-        let mut known = HashSet::new();
         for (address, row) in rows_of(&sites, tables.sites_start, table::SITE_ROW) {
-            let site = table::parse_site(row, address).filter(|site| known.insert(site.code));
+            // One place may be the site of two tracepoints, entry and return: one row each.
+            let site = table::parse_site(row, address);
             match site.and_then(|row| Some((row.point, self.site(&row)?))) {
                 Some((point, site)) => of_point.entry(point).or_default().push(site),
                 None => self.damaged += 1,
@@ -358,21 +365,21 @@ impl Reader<'_> {
                 .read_at(row.schema, length, schema::MAX_LENGTH as u64)?;
         }
         let schema = Schema::parse(&bytes).ok()?;
-        let slots = u8::try_from(row.usdt_slots)
+        let described_slots = u8::try_from(row.usdt_slots)
             .ok()
-            .filter(|&slots| slots <= MAX_USDT_SLOTS)?;
+            .filter(|&slots| slots <= MAX_DESCRIBED)?;
         let mut next = 0;
         let fields = schema
             .fields()
             .map(|(name, kind)| {
                 let first_slot = next;
                 next += kind.slot_count();
-                let captured = next <= usize::from(slots);
+                let described = next <= usize::from(described_slots);
                 TracepointField {
                     name: name.to_owned(),
                     kind,
                     first_slot,
-                    captured,
+                    described,
                 }
             })
             .collect();
@@ -387,15 +394,12 @@ impl Reader<'_> {
                 address: row.probe,
                 place: self.image.place(row.probe),
                 semaphore: Semaphore::at(self.image, row.semaphore),
-                slots,
+                described_slots,
             }],
             sites: Vec::new(),
         })
     }
 }
-
-/// Slots that a USDT note describes at most.
-const MAX_USDT_SLOTS: u8 = 12;
 
 /// The rows of a table with their addresses; rows of zeros are padding between the linker's inputs.
 fn rows_of(bytes: &[u8], start: u64, size: usize) -> impl Iterator<Item = (u64, &[u8])> {
