@@ -69,6 +69,8 @@ pub struct Argument {
     pub width: u8,
     /// Whether the value is sign-extended.
     pub signed: bool,
+    /// Whether the bits are those of an `f32` or `f64` (`8f@…`). They are fetched as an integer.
+    pub float: bool,
     /// Where it is. An argument that cannot be read costs that argument, never the probe.
     pub place: Place,
 }

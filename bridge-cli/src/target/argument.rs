@@ -87,6 +87,7 @@ impl Argument {
         spec::Argument {
             width: self.fetch_width,
             signed: self.kind.is_signed(),
+            float: matches!(self.kind, ArgumentType::Float(_)),
             place: self.place.clone(),
         }
     }

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A directory of this test's own.
-pub fn scratch(purpose: &str) -> PathBuf {
+pub(crate) fn scratch(purpose: &str) -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = format!("{purpose}-{}-{number}", std::process::id());
@@ -17,7 +17,7 @@ pub fn scratch(purpose: &str) -> PathBuf {
 }
 
 /// Builds a program from files under `tests/cases`.
-pub fn build(sources: &[&str], flags: &[&str]) -> PathBuf {
+pub(crate) fn build(sources: &[&str], flags: &[&str]) -> PathBuf {
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/cases");
     let stem = Path::new(sources[0]).file_stem().unwrap().to_str().unwrap();
     let program = scratch(stem).join(stem);
@@ -32,7 +32,7 @@ pub fn build(sources: &[&str], flags: &[&str]) -> PathBuf {
 
 /// The flags that make the compiler link with the lld that comes with rustc, which puts code at
 /// addresses that differ from its file offsets.
-pub fn lld_flags() -> Vec<String> {
+pub(crate) fn lld_flags() -> Vec<String> {
     let output = Command::new("rustc")
         .args(["--print", "sysroot"])
         .output()
@@ -46,7 +46,7 @@ pub fn lld_flags() -> Vec<String> {
 }
 
 /// Runs a command that has to succeed.
-pub fn run(command: &mut Command) {
+pub(crate) fn run(command: &mut Command) {
     let output = command.output().unwrap();
     assert!(
         output.status.success(),

@@ -20,10 +20,10 @@ use nix::unistd::Pid;
 use tracebraid_bpf::spec::{Argument, Fetch, Location, Place, Register};
 
 /// One hit: which probe, and its arguments; `None` where one cannot be read.
-pub type Hit = (String, Vec<Option<u64>>);
+pub(crate) type Hit = (String, Vec<Option<u64>>);
 
 /// Runs the program to its end with its USDT probes attached. The status has to be 0.
-pub fn hits(program: &Path) -> Vec<Hit> {
+pub(crate) fn hits(program: &Path) -> Vec<Hit> {
     let binary = Binary::open(program).unwrap();
     let probes: Vec<(String, Vec<Location>)> = binary
         .usdt_probes()
