@@ -1,3 +1,97 @@
-//! What to probe and what comes back; the only user of libbpf.
+//! The kernel side of tracebraid: BPF programs, what attaches them, and the rings they fill. The only
+//! user of libbpf.
+//!
+//! # Model
+//!
+//! A [`Spec`](spec::Spec) says what to probe, as plain data. [`Session::start`] attaches all of it.
+//! From then on every CPU writes records into a ring of its own, without waking anybody; whoever holds
+//! the session looks after the rings by a timer:
+//!
+//! ```no_run
+//! use tracebraid_bpf::{Session, spec::*};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let spec = Spec {
+//!     kernel: vec![KernelProbe { id: ProbeId(0), event: KernelEvent::SchedSwitch }],
+//!     filter: Filter { processes: vec![4242], ..Filter::default() },
+//!     ..Spec::default()
+//! };
+//! let mut session = Session::start(&spec)?;
+//! let (mut records, mut lost) = (Vec::new(), Vec::new());
+//! for _ in 0..100 {
+//!     std::thread::sleep(std::time::Duration::from_millis(10));
+//!     let mut complete = u64::MAX;
+//!     for cpu in session.cpus().to_vec() {
+//!         complete = complete.min(session.drain(cpu, &mut records)?.until);
+//!     }
+//!     session.losses(&mut lost)?;
+//!     // Everything with a time below `complete` is here: sort, and hand it on.
+//!     records.sort_by_key(|record| record.time);
+//! }
+//! session.finish(&mut records, &mut lost)?;
+//! for count in session.counts() {
+//!     assert_eq!(count.hits, count.delivered + count.lost);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What holds
+//!
+//! - **Time.** Programs read the clock after they have reserved room in the ring. So once the
+//!   producer's position has been read, every record with an earlier time is known to stand before
+//!   it: [`Drained::until`] is exact on every kernel.
+//! - **Counts.** Every hit is one record or one count of a loss, by probe and CPU: the two sum up
+//!   after [`Session::finish`]. What the kernel's recursion guard drops before a program runs is
+//!   counted by the kernel, and reported as [`LostReason::Recursion`](record::LostReason).
+//! - **Filters go by role.** A switch is wanted for who leaves or who comes, a wake for who is woken;
+//!   everything else for whom it happens in. Processes and threads are numbered as in the initial pid
+//!   namespace.
+//! - **Nothing stays behind.** Every probe is a file descriptor. `kill -9` included.
+//!
+//! # Places
+//!
+//! `spec` and `record` build without clang (`default-features = false`). `plan` turns a spec into
+//! what the kernel side knows: numbered entries, locations, places of arguments. `load` makes the maps
+//! and loads the programs of `bpf/*.bpf.c`, `attach/` links them, `ring` and `counters` read what they
+//! write, `decode` makes records of it. `bpf/abi.h` is the only thing that C and Rust share.
+//! [`capability`] knows what this machine allows.
+
 pub mod record;
 pub mod spec;
+
+#[cfg(feature = "load")]
+mod abi;
+#[cfg(feature = "load")]
+mod attach;
+#[cfg(feature = "load")]
+pub mod capability;
+#[cfg(feature = "load")]
+mod counters;
+#[cfg(feature = "load")]
+mod cpus;
+#[cfg(feature = "load")]
+mod decode;
+#[cfg(feature = "load")]
+mod error;
+#[cfg(feature = "load")]
+mod kernel;
+#[cfg(feature = "load")]
+mod load;
+#[cfg(feature = "load")]
+mod memory;
+#[cfg(feature = "load")]
+mod plan;
+#[cfg(feature = "load")]
+mod registers;
+#[cfg(feature = "load")]
+mod ring;
+#[cfg(feature = "load")]
+mod session;
+
+#[cfg(feature = "load")]
+pub use error::{Error, ErrorKind, Result};
+#[cfg(feature = "load")]
+pub use memory::now;
+#[cfg(feature = "load")]
+pub use session::{Count, Drained, Options, Session};

@@ -138,7 +138,7 @@ pub enum Text {
 pub struct Lost {
     /// Which probe.
     pub probe: ProbeId,
-    /// On which CPU.
+    /// On which CPU; [`Lost::UNKNOWN_CPU`] where the kernel counts without telling.
     pub cpu: u32,
     /// How many since the last such report.
     pub count: u64,
@@ -150,6 +150,11 @@ pub struct Lost {
     pub reason: LostReason,
 }
 
+impl Lost {
+    /// The `cpu` of losses that the kernel counts for all CPUs together (its recursion guard).
+    pub const UNKNOWN_CPU: u32 = u32::MAX;
+}
+
 /// Why events were lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LostReason {
@@ -157,4 +162,6 @@ pub enum LostReason {
     RingFull,
     /// The kernel's recursion guard (`recursion_misses` of the program).
     Recursion,
+    /// More threads were inside user probes at once than there is scratch space for.
+    Busy,
 }

@@ -1,0 +1,127 @@
+//! What the programs and the bridge share, as `bpf/abi.h` says it in C.
+//!
+//! The layouts are asserted on both sides when they are compiled. Only plain integers stand here, so
+//! every pattern of bytes is a value and every value has no padding: [`Plain`] rests on that.
+#![allow(unsafe_code)]
+
+pub(crate) const WORDS: usize = 64;
+pub(crate) const TEXTS: usize = 32;
+pub(crate) const STRING_LIMIT: usize = 4096;
+pub(crate) const CHAIN: usize = 4;
+pub(crate) const CPUS: usize = 4096;
+pub(crate) const SYSCALLS: usize = 1024;
+pub(crate) const DYNAMIC: usize = 16;
+pub(crate) const TRACEPOINT_BYTES: usize = 8192;
+pub(crate) const NO_ENTRY: u32 = u32::MAX;
+pub(crate) const RELATIVE: u32 = 0x8000_0000;
+pub(crate) const NO_REGISTER: u16 = 0xffff;
+
+pub(crate) const SCHED_SWITCH: usize = 0;
+pub(crate) const SCHED_WAKING: usize = 1;
+pub(crate) const SCHED_WAKEUP: usize = 2;
+pub(crate) const SCHED_WAKEUP_NEW: usize = 3;
+pub(crate) const SCHED_MIGRATE_TASK: usize = 4;
+pub(crate) const PROCESS_FORK: usize = 5;
+pub(crate) const PROCESS_EXEC: usize = 6;
+pub(crate) const PROCESS_EXIT: usize = 7;
+pub(crate) const EVENTS: usize = 8;
+
+pub(crate) const FETCH_SLOTS: u8 = 0;
+pub(crate) const FETCH_ARGUMENTS: u8 = 1;
+
+pub(crate) const PLACE_TEXT: u8 = 0;
+pub(crate) const PLACE_CONSTANT: u8 = 1;
+pub(crate) const PLACE_REGISTER: u8 = 2;
+pub(crate) const PLACE_MEMORY: u8 = 3;
+pub(crate) const PLACE_ADDRESS: u8 = 4;
+pub(crate) const PLACE_NONE: u8 = 5;
+
+pub(crate) const TEXT_READ: u32 = 0;
+pub(crate) const TEXT_NULL: u32 = 1;
+
+/// A type that may be seen as its bytes.
+///
+/// # Safety
+/// No padding and no invariants: `repr(C)` of integers, and arrays of them, only.
+pub(crate) unsafe trait Plain: Copy {
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the trait promises that every byte of the value is initialised.
+        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }
+    }
+}
+
+macro_rules! plain {
+    ($($(#[$doc:meta])* struct $name:ident ($size:expr) { $($field:ident: $type:ty,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        #[repr(C)]
+        pub(crate) struct $name { $(pub(crate) $field: $type,)* }
+        // SAFETY: integers and arrays of integers; the assertion below leaves no room for padding.
+        unsafe impl Plain for $name {}
+        const _: () = assert!(size_of::<$name>() == $size);
+        const _: () = assert!(size_of::<$name>() == 0 $(+ size_of::<$type>())*);
+    )*};
+}
+
+plain! {
+    struct Settings(56 + 4 * EVENTS + CPUS / 8) {
+        entries: u32,
+        cpus: u32,
+        string_limit: u32,
+        text_bytes: u32,
+        scratch_slots: u32,
+        first_argument: u32,
+        instruction_pointer: u32,
+        single_process: u32,
+        filter_processes: u32,
+        filter_threads: u32,
+        filter_excluded: u32,
+        filter_cpus: u32,
+        kernel_events_of_all: u32,
+        exit_tells_last: u32,
+        kernel_entry: [u32; EVENTS],
+        cpu_mask: [u64; CPUS / 64],
+    }
+    /// Entries of system calls by number; the last is for all numbers above.
+    struct Numbers(4 * (SYSCALLS + 1)) {
+        entry: [u32; SYSCALLS + 1],
+    }
+    struct Counter(24) {
+        hits: u64,
+        ring_full: u64,
+        no_scratch: u64,
+    }
+    struct Location(16) {
+        entry: u32,
+        next: u32,
+        first_place: u32,
+        fetch: u8,
+        words: u8,
+        texts: u8,
+        reserved: u8,
+    }
+    struct Place(16) {
+        displacement: i64,
+        base: u16,
+        index: u16,
+        kind: u8,
+        width: u8,
+        shift: u8,
+        reserved: u8,
+    }
+    struct Tracepoint(12 + 4 * DYNAMIC) {
+        entry: u32,
+        size: u32,
+        dynamic_count: u32,
+        dynamic: [u32; DYNAMIC],
+    }
+}
+
+/// Sizes of the records' fixed parts; `decode` reads them field by field.
+pub(crate) mod record {
+    pub(crate) const HEADER: usize = 40;
+    pub(crate) const TASK: usize = 32;
+    pub(crate) const TEXT_HEAD: usize = 16;
+    /// `struct scratch` without the text behind it.
+    pub(crate) const SCRATCH: usize = 64 + 8 * super::WORDS + 16 * super::TEXTS;
+}

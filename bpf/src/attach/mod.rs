@@ -1,0 +1,5 @@
+//! Attaching, one file a kind. Every attachment is a link, and a link is a file descriptor.
+
+pub(crate) mod raw;
+pub(crate) mod tracepoint;
+pub(crate) mod user;

@@ -1,0 +1,172 @@
+//! User probes: one uprobe_multi link a file, or one perf uprobe a site where the kernel has no such
+//! links (before 6.6).
+//!
+//! With perf, the probe stands in all processes and the program looks at the process id: tied to a
+//! process, every idle probe would be switched at every context switch.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use crate::capability;
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::{self, Sites};
+use crate::plan::{Binary, Site};
+
+/// How user probes are attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// One link a file, in one process or (0) in all.
+    Multi { process: u32 },
+    /// One perf event a site; the number is the PMU's.
+    Perf { kind: u32 },
+}
+
+/// Attaches every site of a file.
+pub(crate) fn attach(binary: &Binary, program: BorrowedFd<'_>, way: Way) -> Result<Vec<OwnedFd>> {
+    match way {
+        Way::Multi { process } => match multi(binary, &binary.sites, program, process) {
+            Ok(link) => Ok(vec![link]),
+            Err(error) => Err(explain(binary, error, |sites| {
+                multi(binary, sites, program, process).map(drop)
+            })),
+        },
+        Way::Perf { kind } => {
+            let one = |site: &Site| {
+                let event = kernel::open_uprobe(kind, &binary.path, site.offset, site.semaphore)?;
+                kernel::link_perf_event(program, &event, site.location.into())
+            };
+            let mut links = Vec::with_capacity(binary.sites.len());
+            for site in &binary.sites {
+                match one(site) {
+                    Ok(link) => links.push(link),
+                    Err(error) => {
+                        detach(links);
+                        let again =
+                            |sites: &[Site]| sites.iter().try_for_each(|site| one(site).map(drop));
+                        return Err(describe(binary, site, error, &again));
+                    }
+                }
+            }
+            Ok(links)
+        }
+    }
+}
+
+/// Closes links. Taking a perf uprobe away waits for a grace period, and many wait together.
+pub(crate) fn detach(links: Vec<OwnedFd>) {
+    const AT_ONCE: usize = 64;
+    if links.len() <= 4 {
+        return;
+    }
+    let share = links.len().div_ceil(AT_ONCE);
+    let mut links = links.into_iter();
+    std::thread::scope(|scope| {
+        loop {
+            let some: Vec<OwnedFd> = links.by_ref().take(share).collect();
+            if some.is_empty() {
+                break;
+            }
+            scope.spawn(move || drop(some));
+        }
+    });
+}
+
+fn multi(
+    binary: &Binary,
+    sites: &[Site],
+    program: BorrowedFd<'_>,
+    process: u32,
+) -> io::Result<OwnedFd> {
+    let sites = Sites::new(
+        sites
+            .iter()
+            .map(|site| (site.offset, site.semaphore, site.location.into())),
+    );
+    kernel::link_uprobe_multi(program, &binary.path, &sites, process)
+}
+
+/// Finds the site at fault by halves, since the kernel does not say.
+fn explain(binary: &Binary, error: io::Error, attach: impl Fn(&[Site]) -> io::Result<()>) -> Error {
+    if !matches!(
+        error.raw_os_error(),
+        Some(libc::EINVAL | libc::EIO | libc::ENOENT | ENOTSUPP)
+    ) {
+        return describe_whole(binary, error);
+    }
+    let mut sites = &binary.sites[..];
+    let mut error = error;
+    while sites.len() > 1 {
+        let (left, right) = sites.split_at(sites.len() / 2);
+        match attach(left) {
+            Err(found) => (sites, error) = (left, found),
+            Ok(()) => match attach(right) {
+                Err(found) => (sites, error) = (right, found),
+                Ok(()) => return describe_whole(binary, error),
+            },
+        }
+    }
+    match sites {
+        [site] => describe(binary, site, error, &attach),
+        _ => describe_whole(binary, error),
+    }
+}
+
+/// The kernel's own, for "this instruction cannot be probed".
+const ENOTSUPP: i32 = 524;
+
+fn describe(
+    binary: &Binary,
+    site: &Site,
+    error: io::Error,
+    attach: &dyn Fn(&[Site]) -> io::Result<()>,
+) -> Error {
+    let place = format!("{} at offset {:#x}", binary.path.display(), site.offset);
+    let why = match error.raw_os_error() {
+        Some(libc::EINVAL) if site.semaphore != 0 => {
+            // The kernel keeps one semaphore for an address, whoever came first.
+            if attach(&[Site {
+                semaphore: 0,
+                ..*site
+            }])
+            .is_ok()
+            {
+                "another tracer holds this address without the semaphore; end it and try again"
+            } else {
+                "another tracer holds this address with another semaphore, or it is not in the \
+                 file's code"
+            }
+        }
+        Some(libc::EINVAL) => {
+            "another tracer holds this address with a semaphore, or it is not in the file's code"
+        }
+        Some(ENOTSUPP) => "the kernel cannot probe the instruction there",
+        Some(libc::EIO) => "the file could not be read there",
+        _ => "the kernel refused",
+    };
+    let kind = ErrorKind::Attach {
+        file: Some(binary.path.clone()),
+        offset: Some(site.offset),
+    };
+    Error::new(kind, format!("cannot probe {place}: {why}")).because(error)
+}
+
+fn describe_whole(binary: &Binary, error: io::Error) -> Error {
+    let what = format!("{} probes of {}", binary.sites.len(), binary.path.display());
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => return capability::refused(&what, error),
+        Some(libc::ESRCH) => {
+            let kind = ErrorKind::Attach {
+                file: Some(binary.path.clone()),
+                offset: None,
+            };
+            return Error::new(kind, format!("cannot attach {what}: the process is gone"))
+                .because(error);
+        }
+        _ => {}
+    }
+    let kind = ErrorKind::Attach {
+        file: Some(binary.path.clone()),
+        offset: None,
+    };
+    Error::new(kind, format!("cannot attach {what}")).because(error)
+}

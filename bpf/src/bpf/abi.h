@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What the programs and the bridge share: settings and tables that the bridge writes, records and
+ * counters that it reads. `abi.rs` says the same in Rust; both sides assert the layouts.
+ *
+ * The kernel side knows entries, not probes. An entry is one thing to record at one place; the bridge
+ * knows which probes it serves. Every hit of an entry is counted, and ends either as one record in the
+ * ring of its CPU or as one count of a loss.
+ */
+#ifndef TRACEBRAID_ABI_H
+#define TRACEBRAID_ABI_H
+
+#define ABI_COMM 16
+
+/* Words of one user record: the slots of a tracepoint, or the arguments of a foreign probe. */
+#define ABI_WORDS 64
+/* Texts of one user record: each takes two slots. */
+#define ABI_TEXTS 32
+/* The longest string that may be asked for. */
+#define ABI_STRING_LIMIT 4096
+/* Different things to fetch at one address. */
+#define ABI_CHAIN 4
+/* CPUs that a filter can name. */
+#define ABI_CPUS 4096
+/* System call numbers with an entry of their own; the ones above share one. */
+#define ABI_SYSCALLS 1024
+/* Variable-length fields of one tracepoint. */
+#define ABI_DYNAMIC 16
+/* The longest raw record of a tracepoint; the kernel's own buffer is no larger. */
+#define ABI_TRACEPOINT_BYTES 8192
+/* No entry: the event is not wanted. */
+#define ABI_NO_ENTRY 0xffffffffu
+
+/* Events with records of their own, as indices of settings.kernel_entry. */
+enum abi_event {
+	ABI_SCHED_SWITCH,
+	ABI_SCHED_WAKING,
+	ABI_SCHED_WAKEUP,
+	ABI_SCHED_WAKEUP_NEW,
+	ABI_SCHED_MIGRATE_TASK,
+	ABI_PROCESS_FORK,
+	ABI_PROCESS_EXEC,
+	ABI_PROCESS_EXIT,
+	ABI_EVENTS,
+};
+
+/* Constant once loaded, so the verifier drops what a session does not use. */
+struct settings {
+	__u32 entries;
+	/* The highest possible CPU and one more. */
+	__u32 cpus;
+	/* At most ABI_STRING_LIMIT. */
+	__u32 string_limit;
+	/* Bytes of text that a scratch slot holds. */
+	__u32 text_bytes;
+	/* Scratch slots, a power of two. */
+	__u32 scratch_slots;
+	/* Where in pt_regs the first argument and the instruction pointer are. */
+	__u32 first_argument;
+	__u32 instruction_pointer;
+	/* Which filters narrow. A single process is compared, several are looked up. */
+	__u32 single_process;
+	__u32 filter_processes;
+	__u32 filter_threads;
+	__u32 filter_excluded;
+	__u32 filter_cpus;
+	__u32 kernel_events_of_all;
+	/* The tracepoint sched_process_exit says itself whether a thread was the last. */
+	__u32 exit_tells_last;
+	__u32 kernel_entry[ABI_EVENTS];
+	__u64 cpu_mask[ABI_CPUS / 64];
+};
+
+/* Indexed by cpu * settings.entries + entry. */
+struct counter {
+	__u64 hits;
+	/* The ring was full, or the CPU has none. */
+	__u64 ring_full;
+	/* No scratch slot was free. */
+	__u64 no_scratch;
+};
+
+enum abi_fetch { ABI_FETCH_SLOTS, ABI_FETCH_ARGUMENTS };
+
+/* What to do at an address; the cookie of a user probe is the index of one. */
+struct location {
+	__u32 entry;
+	/* The next location of the same address, or 0. */
+	__u32 next;
+	/* The first of its places: one a text of ABI_FETCH_SLOTS, one a word of ABI_FETCH_ARGUMENTS. */
+	__u32 first_place;
+	__u8 fetch;
+	__u8 words;
+	__u8 texts;
+	__u8 reserved;
+};
+
+enum abi_place {
+	/* Slots `base` and `index` are the address and the length of a text. */
+	ABI_PLACE_TEXT,
+	/* `displacement` is the value. */
+	ABI_PLACE_CONSTANT,
+	/* The register at offset `base` of pt_regs, shifted right by `shift` bits. */
+	ABI_PLACE_REGISTER,
+	/* `width` bytes at base + (index << shift) + displacement; ABI_NO_REGISTER for neither. */
+	ABI_PLACE_MEMORY,
+	/* The address instruction pointer + displacement. */
+	ABI_PLACE_ADDRESS,
+	/* Not to be had. */
+	ABI_PLACE_NONE,
+};
+
+#define ABI_NO_REGISTER 0xffff
+
+struct place {
+	__s64 displacement;
+	__u16 base;
+	__u16 index;
+	__u8 kind;
+	__u8 width;
+	__u8 shift;
+	__u8 reserved;
+};
+
+/* A kernel tracepoint; the cookie of its program is the index of one. */
+struct tracepoint {
+	__u32 entry;
+	/* Bytes of the fixed part. */
+	__u32 size;
+	__u32 dynamic_count;
+	/* Offsets of descriptors; the top bit marks one that counts from its own end. */
+	__u32 dynamic[ABI_DYNAMIC];
+};
+
+#define ABI_RELATIVE 0x80000000u
+
+/* ---- records ---- */
+
+struct header {
+	__u64 time;
+	__u32 entry;
+	__u32 tgid;
+	__u32 tid;
+	__u32 reserved;
+	__u8 comm[ABI_COMM];
+};
+
+struct task {
+	__u32 tid;
+	__u32 tgid;
+	__s32 prio;
+	__u32 reserved;
+	__u8 comm[ABI_COMM];
+};
+
+struct switch_record {
+	struct header header;
+	struct task prev;
+	struct task next;
+	__u64 prev_state;
+};
+
+/* Wakes (first: target CPU), migrations (first: from, second: to), exits (first: last thread). */
+struct task_record {
+	struct header header;
+	struct task task;
+	__u32 first;
+	__u32 second;
+};
+
+struct fork_record {
+	struct header header;
+	struct task parent;
+	struct task child;
+};
+
+/* The file name follows, with its NUL where it was not cut. */
+struct exec_record {
+	struct header header;
+	__u32 old_tid;
+	/* What the kernel's copy returned: bytes with the NUL, or an error. */
+	__s32 length;
+};
+
+struct enter_record {
+	struct header header;
+	__s64 number;
+	__u64 arguments[6];
+};
+
+struct exit_record {
+	struct header header;
+	__s64 number;
+	__s64 result;
+};
+
+/* `words` words follow, then `texts` text heads, then their bytes in a row. */
+struct user_record {
+	struct header header;
+	/* Bit i: word i was read. */
+	__u64 valid;
+	__u16 words;
+	__u16 texts;
+	__u32 text_bytes;
+};
+
+enum abi_text { ABI_TEXT_READ, ABI_TEXT_NULL, ABI_TEXT_FAULT };
+
+struct text_head {
+	/* What the program said; larger than `length` when cut. */
+	__u64 full_length;
+	__u32 length;
+	__u32 status;
+};
+
+/* What a user probe gathers before it reserves. Text follows. */
+struct scratch {
+	__u32 busy;
+	__u32 used;
+	struct user_record record;
+	__u64 words[ABI_WORDS];
+	struct text_head heads[ABI_TEXTS];
+};
+
+_Static_assert(sizeof(struct settings) == 56 + 4 * ABI_EVENTS + ABI_CPUS / 8, "settings");
+_Static_assert(sizeof(struct counter) == 24, "counter");
+_Static_assert(sizeof(struct location) == 16, "location");
+_Static_assert(sizeof(struct place) == 16, "place");
+_Static_assert(sizeof(struct tracepoint) == 12 + 4 * ABI_DYNAMIC, "tracepoint");
+_Static_assert(sizeof(struct header) == 40, "header");
+_Static_assert(sizeof(struct task) == 32, "task");
+_Static_assert(sizeof(struct switch_record) == 112, "switch_record");
+_Static_assert(sizeof(struct task_record) == 80, "task_record");
+_Static_assert(sizeof(struct fork_record) == 104, "fork_record");
+_Static_assert(sizeof(struct exec_record) == 48, "exec_record");
+_Static_assert(sizeof(struct enter_record) == 96, "enter_record");
+_Static_assert(sizeof(struct exit_record) == 56, "exit_record");
+_Static_assert(sizeof(struct user_record) == 56, "user_record");
+_Static_assert(sizeof(struct text_head) == 16, "text_head");
+_Static_assert(sizeof(struct scratch) == 64 + 8 * ABI_WORDS + 16 * ABI_TEXTS, "scratch");
+
+#endif

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The maps that every program uses, the filter, and the one way a record gets into a ring.
+ *
+ * Order inside a program: everything is fetched first; then interrupts (or, on older kernels,
+ * preemption) are kept away while room is reserved, the clock is read, the record is copied and
+ * submitted. The clock is read after the reservation, so whoever has seen the ring's producer position
+ * has seen every record with an earlier time, on every kernel.
+ */
+#ifndef TRACEBRAID_SHARED_BPF_H
+#define TRACEBRAID_SHARED_BPF_H
+
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include "abi.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+const volatile struct settings settings SEC(".rodata.settings");
+
+/* The bridge makes these maps, sized for the session, and hands them to every object. */
+struct ring {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__array(values, struct ring);
+} rings SEC(".maps");
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct counter);
+} counters SEC(".maps");
+struct ids {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+};
+struct ids processes SEC(".maps");
+struct ids threads SEC(".maps");
+struct ids excluded SEC(".maps");
+
+/* ---- the filter ---- */
+
+static __always_inline bool cpu_wanted(void)
+{
+	__u32 cpu;
+
+	if (!settings.filter_cpus)
+		return true;
+	cpu = bpf_get_smp_processor_id();
+	return cpu < ABI_CPUS && (settings.cpu_mask[cpu / 64] >> (cpu % 64) & 1);
+}
+
+static __always_inline bool is_excluded(__u32 tgid)
+{
+	return settings.filter_excluded && bpf_map_lookup_elem(&excluded, &tgid);
+}
+
+static __always_inline bool is_selected(__u32 tgid, __u32 tid)
+{
+	if (settings.single_process) {
+		if (tgid != settings.single_process)
+			return false;
+	} else if (settings.filter_processes && !bpf_map_lookup_elem(&processes, &tgid)) {
+		return false;
+	}
+	return !settings.filter_threads || bpf_map_lookup_elem(&threads, &tid);
+}
+
+/* Whether a task is one whose user probes are wanted. */
+static __always_inline bool is_user_wanted(__u32 tgid, __u32 tid)
+{
+	return is_selected(tgid, tid) && !is_excluded(tgid);
+}
+
+/* Whether a task is one whose kernel events are wanted. The idle task is nobody's. */
+static __always_inline bool is_kernel_wanted(__u32 tgid, __u32 tid)
+{
+	if (!settings.kernel_events_of_all && !is_selected(tgid, tid))
+		return false;
+	return tid && !is_excluded(tgid);
+}
+
+static __always_inline bool current_wanted(void)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+
+	return is_kernel_wanted(id >> 32, (__u32)id) && cpu_wanted();
+}
+
+/* ---- counting ---- */
+
+static __always_inline struct counter *counter_of(__u32 entry)
+{
+	__u32 index = bpf_get_smp_processor_id() * settings.entries + entry;
+
+	return bpf_map_lookup_elem(&counters, &index);
+}
+
+/* ---- the ring ---- */
+
+extern void bpf_local_irq_save(unsigned long *flags) __ksym __weak;
+extern void bpf_local_irq_restore(unsigned long *flags) __ksym __weak;
+extern void bpf_preempt_disable(void) __ksym __weak;
+extern void bpf_preempt_enable(void) __ksym __weak;
+
+/* Both compile to nothing where the kernel has neither (before 6.10). */
+#define keep_others_away(flags)						\
+	do {								\
+		if (bpf_ksym_exists(bpf_local_irq_save))		\
+			bpf_local_irq_save(&(flags));			\
+		else if (bpf_ksym_exists(bpf_preempt_disable))		\
+			bpf_preempt_disable();				\
+	} while (0)
+#define let_others_in(flags)						\
+	do {								\
+		if (bpf_ksym_exists(bpf_local_irq_save))		\
+			bpf_local_irq_restore(&(flags));		\
+		else if (bpf_ksym_exists(bpf_preempt_disable))		\
+			bpf_preempt_enable();				\
+	} while (0)
+
+static __always_inline void *ring_here(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&rings, &cpu);
+}
+
+static __always_inline void fill_header(struct header *header, __u32 entry)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+
+	header->time = 0;
+	header->entry = entry;
+	header->tgid = id >> 32;
+	header->tid = (__u32)id;
+	header->reserved = 0;
+	bpf_get_current_comm(header->comm, sizeof(header->comm));
+}
+
+/* Puts a record of constant size into the ring of this CPU. */
+static __always_inline void emit(struct header *record, const __u32 size)
+{
+	struct counter *counter = counter_of(record->entry);
+	unsigned long flags;
+	void *ring, *room = NULL;
+
+	if (counter)
+		__sync_fetch_and_add(&counter->hits, 1);
+	keep_others_away(flags);
+	ring = ring_here();
+	if (ring)
+		room = bpf_ringbuf_reserve(ring, size, 0);
+	if (room) {
+		record->time = bpf_ktime_get_ns();
+		__builtin_memcpy(room, record, size);
+		bpf_ringbuf_submit(room, BPF_RB_NO_WAKEUP);
+	} else if (counter) {
+		__sync_fetch_and_add(&counter->ring_full, 1);
+	}
+	let_others_in(flags);
+}
+
+static __always_inline void fill_task(struct task *to, struct task_struct *from)
+{
+	to->tid = BPF_CORE_READ(from, pid);
+	to->tgid = BPF_CORE_READ(from, tgid);
+	to->prio = BPF_CORE_READ(from, prio);
+	to->reserved = 0;
+	bpf_core_read(to->comm, sizeof(to->comm), &from->comm);
+}
+
+#endif

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * Any kernel tracepoint, as raw bytes: the fixed part and what its variable-length fields lead to.
+ *
+ * Programs of this kind share the kernel's guard: on one CPU only one runs at a time, and an event that
+ * comes in the middle is dropped and counted by the kernel. So per-CPU scratch is safe here.
+ */
+#include "shared.bpf.h"
+
+struct bytes {
+	__u8 data[ABI_TRACEPOINT_BYTES];
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct bytes);
+} record_bytes SEC(".maps");
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct tracepoint);
+} tracepoints SEC(".maps");
+
+/* The bytes up to the end of the last variable-length field. */
+static __always_inline __u32 whole_size(const struct bytes *bytes, const struct tracepoint *at)
+{
+	__u32 size = at->size;
+
+	for (__u32 i = 0; i < ABI_DYNAMIC; i++) {
+		__u32 offset, descriptor, end;
+
+		if (i >= at->dynamic_count)
+			break;
+		offset = at->dynamic[i] & ~ABI_RELATIVE;
+		if (offset > ABI_TRACEPOINT_BYTES - 4)
+			continue;
+		descriptor = *(const __u32 *)(bytes->data + offset);
+		end = (descriptor & 0xffff) + (descriptor >> 16);
+		if (at->dynamic[i] & ABI_RELATIVE)
+			end += offset + 4;
+		if (end > size)
+			size = end;
+	}
+	return size;
+}
+
+static __always_inline void put(struct counter *counter, struct header *header,
+				struct bytes *bytes, __u32 size)
+{
+	unsigned long flags;
+	struct bpf_dynptr room;
+	void *ring;
+
+	keep_others_away(flags);
+	ring = ring_here();
+	if (!ring) {
+		if (counter)
+			__sync_fetch_and_add(&counter->ring_full, 1);
+		goto out;
+	}
+	if (bpf_ringbuf_reserve_dynptr(ring, sizeof(*header) + size, 0, &room)) {
+		if (counter)
+			__sync_fetch_and_add(&counter->ring_full, 1);
+		bpf_ringbuf_discard_dynptr(&room, BPF_RB_NO_WAKEUP);
+		goto out;
+	}
+	header->time = bpf_ktime_get_ns();
+	bpf_dynptr_write(&room, 0, header, sizeof(*header), 0);
+	bpf_dynptr_write(&room, sizeof(*header), bytes->data, size, 0);
+	bpf_ringbuf_submit_dynptr(&room, BPF_RB_NO_WAKEUP);
+out:
+	let_others_in(flags);
+}
+
+SEC("tp")
+int tracepoint(void *ctx)
+{
+	__u32 index = bpf_get_attach_cookie(ctx), zero = 0, size;
+	struct tracepoint *at;
+	struct bytes *bytes;
+	struct counter *counter;
+	struct header header;
+
+	if (!current_wanted())
+		return 0;
+	at = bpf_map_lookup_elem(&tracepoints, &index);
+	bytes = bpf_map_lookup_elem(&record_bytes, &zero);
+	if (!at || !bytes)
+		return 0;
+	fill_header(&header, at->entry);
+	counter = counter_of(at->entry);
+	if (counter)
+		__sync_fetch_and_add(&counter->hits, 1);
+	size = at->size;
+	if (size > ABI_TRACEPOINT_BYTES)
+		size = ABI_TRACEPOINT_BYTES;
+	bpf_probe_read_kernel(bytes->data, size, ctx);
+	if (at->dynamic_count) {
+		size = whole_size(bytes, at);
+		if (size > ABI_TRACEPOINT_BYTES)
+			size = ABI_TRACEPOINT_BYTES;
+		bpf_probe_read_kernel(bytes->data, size, ctx);
+	}
+	put(counter, &header, bytes, size);
+	return 0;
+}

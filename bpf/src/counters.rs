@@ -1,0 +1,81 @@
+//! Exact counts, written by the programs and read through a shared mapping: no system call a drain.
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering;
+
+use crate::abi;
+use crate::error::Result;
+use crate::memory::{Mapping, page_size};
+
+/// Counts of every entry on every CPU.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    mapping: Mapping,
+    entries: usize,
+    cpus: usize,
+    seen: Vec<Losses>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Losses {
+    pub(crate) ring_full: u64,
+    pub(crate) no_scratch: u64,
+}
+
+impl Counters {
+    /// Maps the array map behind `fd`, which has an element for each CPU and entry.
+    pub(crate) fn new(fd: BorrowedFd<'_>, entries: usize, cpus: usize) -> Result<Counters> {
+        let length = (entries * cpus * size_of::<abi::Counter>()).next_multiple_of(page_size());
+        Ok(Counters {
+            mapping: Mapping::new(fd, 0, length.max(page_size()), false)?,
+            entries,
+            cpus,
+            seen: vec![Losses::default(); entries * cpus],
+        })
+    }
+
+    /// Calls back for each CPU and entry that lost something since the last call.
+    pub(crate) fn take_losses(&mut self, mut each: impl FnMut(u32, usize, Losses)) {
+        for cpu in 0..self.cpus {
+            for entry in 0..self.entries {
+                let index = cpu * self.entries + entry;
+                let now = self.losses(index);
+                let seen = std::mem::replace(&mut self.seen[index], now);
+                let new = Losses {
+                    ring_full: now.ring_full.wrapping_sub(seen.ring_full),
+                    no_scratch: now.no_scratch.wrapping_sub(seen.no_scratch),
+                };
+                if new.ring_full != 0 || new.no_scratch != 0 {
+                    each(cpu as u32, entry, new);
+                }
+            }
+        }
+    }
+
+    /// Hits and losses of an entry, on all CPUs.
+    pub(crate) fn totals(&self, entry: usize) -> (u64, Losses) {
+        let mut total = (0, Losses::default());
+        for cpu in 0..self.cpus {
+            let index = cpu * self.entries + entry;
+            let losses = self.losses(index);
+            total.0 += self.word(index, 0);
+            total.1.ring_full += losses.ring_full;
+            total.1.no_scratch += losses.no_scratch;
+        }
+        total
+    }
+
+    fn losses(&self, index: usize) -> Losses {
+        Losses {
+            ring_full: self.word(index, 1),
+            no_scratch: self.word(index, 2),
+        }
+    }
+
+    fn word(&self, index: usize, word: usize) -> u64 {
+        self.mapping.load(
+            index * size_of::<abi::Counter>() + word * 8,
+            Ordering::Relaxed,
+        )
+    }
+}

@@ -1,0 +1,524 @@
+//! From a [`Spec`] to what the kernel side needs: entries, locations, places, tables.
+//!
+//! An *entry* is one thing to record at one place, and serves every probe that asked for just that: two
+//! probes of one address with the same fetch share an entry, and so does a system call that two probes
+//! name. The kernel counts and records entries; [`Entry::probes`] says whose they are.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::abi;
+use crate::error::{Error, ErrorKind, Result};
+use crate::registers;
+use crate::spec::{Argument, Fetch, KernelEvent, Location, Place, ProbeId, Spec, TracepointProbe};
+
+/// Bytes of a CPU's ring where the spec says 0.
+const DEFAULT_RING: usize = 1 << 20;
+/// The longest string where the spec says 0.
+const DEFAULT_STRING: usize = 256;
+/// The shortest limit that makes sense: a thread's name fits.
+const LEAST_STRING: usize = 16;
+/// Text of one record, all strings together: what a record may cost the ring.
+const MOST_TEXT: usize = 48 << 10;
+
+/// Everything to attach, checked and numbered.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) locations: Vec<abi::Location>,
+    pub(crate) places: Vec<abi::Place>,
+    pub(crate) binaries: Vec<Binary>,
+    pub(crate) tracepoints: Vec<Tracepoint>,
+    /// Entry of each event with a record of its own, by `abi` number.
+    pub(crate) events: [u32; abi::EVENTS],
+    pub(crate) enter: Option<Calls>,
+    pub(crate) exit: Option<Calls>,
+    pub(crate) ring_bytes: usize,
+    pub(crate) string_limit: usize,
+    pub(crate) text_bytes: usize,
+}
+
+/// One thing to record, and for whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// The probes, each with the index of its location (0 for kernel events).
+    pub(crate) probes: Vec<(ProbeId, u32)>,
+    pub(crate) shape: Shape,
+}
+
+/// How an entry's records are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Slots,
+    Arguments(Vec<Argument>),
+    Tracepoint,
+    Switch,
+    Wake,
+    Migrate,
+    Fork,
+    Exec,
+    Exit,
+    SysEnter,
+    SysExit,
+}
+
+/// A file and where it is probed.
+#[derive(Debug)]
+pub(crate) struct Binary {
+    pub(crate) path: PathBuf,
+    pub(crate) sites: Vec<Site>,
+}
+
+/// One address of a file. `location` is its cookie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Site {
+    pub(crate) offset: u64,
+    pub(crate) semaphore: u64,
+    pub(crate) location: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Tracepoint {
+    pub(crate) category: String,
+    pub(crate) name: String,
+    pub(crate) entry: u32,
+    pub(crate) config: abi::Tracepoint,
+}
+
+/// System calls by number. `all` holds the probes that want every call.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    pub(crate) numbers: abi::Numbers,
+    /// Whose are the kernel's guard's misses, which are counted for the program as a whole.
+    pub(crate) probe: ProbeId,
+}
+
+impl Plan {
+    pub(crate) fn new(spec: &Spec) -> Result<Plan> {
+        let string_limit = match spec.string_limit {
+            0 => DEFAULT_STRING,
+            limit @ LEAST_STRING..=abi::STRING_LIMIT => limit,
+            limit => {
+                return Err(Error::bad_spec(format!(
+                    "a string limit of {limit} bytes is outside {LEAST_STRING} to {}",
+                    abi::STRING_LIMIT
+                )));
+            }
+        };
+        let ring_bytes = ring_bytes(spec.ring_bytes)?;
+        let mut plan = Plan {
+            entries: Vec::new(),
+            locations: Vec::new(),
+            places: Vec::new(),
+            binaries: Vec::new(),
+            tracepoints: Vec::new(),
+            events: [abi::NO_ENTRY; abi::EVENTS],
+            enter: None,
+            exit: None,
+            ring_bytes,
+            string_limit,
+            text_bytes: string_limit,
+        };
+        plan.user(spec)?;
+        plan.tracepoints(&spec.tracepoints)?;
+        plan.kernel(spec);
+        Ok(plan)
+    }
+
+    fn entry(&mut self, probes: Vec<(ProbeId, u32)>, shape: Shape) -> u32 {
+        self.entries.push(Entry { probes, shape });
+        self.entries.len() as u32 - 1
+    }
+
+    fn user(&mut self, spec: &Spec) -> Result<()> {
+        // The same file may be named by several paths; the kernel probes inodes.
+        let mut files: Vec<(PathBuf, BTreeMap<u64, Address>)> = Vec::new();
+        let mut known: HashMap<(u64, u64), usize> = HashMap::new();
+        for probe in &spec.user {
+            let identity = identity(&probe.binary)?;
+            let index = *known.entry(identity).or_insert_with(|| {
+                files.push((probe.binary.clone(), BTreeMap::new()));
+                files.len() - 1
+            });
+            for (number, location) in probe.locations.iter().enumerate() {
+                check(&probe.binary, location)?;
+                let address = files[index].1.entry(location.offset).or_default();
+                address.add(&probe.binary, location, (probe.id, number as u32))?;
+            }
+        }
+        for (path, addresses) in files {
+            let mut sites = Vec::with_capacity(addresses.len());
+            for (offset, address) in addresses {
+                let location = self.chain(address.wanted);
+                sites.push(Site {
+                    offset,
+                    semaphore: address.semaphore,
+                    location,
+                });
+            }
+            if !sites.is_empty() {
+                self.binaries.push(Binary { path, sites });
+            }
+        }
+        Ok(())
+    }
+
+    /// Lays the fetches of one address in a row; returns the index of the first.
+    fn chain(&mut self, wanted: Vec<(Fetch, Vec<(ProbeId, u32)>)>) -> u32 {
+        let first = self.locations.len() as u32;
+        let count = wanted.len() as u32;
+        for (number, (fetch, probes)) in wanted.into_iter().enumerate() {
+            let number = number as u32;
+            let next = if number + 1 < count {
+                first + number + 1
+            } else {
+                0
+            };
+            let first_place = self.places.len() as u32;
+            let (kind, words, texts, shape) = match fetch {
+                Fetch::Slots { count, text } => {
+                    let text_bytes = (text.len() * self.string_limit).min(MOST_TEXT);
+                    self.text_bytes = self.text_bytes.max(text_bytes);
+                    self.places
+                        .extend(text.iter().map(|&(address, length)| abi::Place {
+                            base: address.into(),
+                            index: length.into(),
+                            kind: abi::PLACE_TEXT,
+                            ..NO_PLACE
+                        }));
+                    (abi::FETCH_SLOTS, count, text.len() as u8, Shape::Slots)
+                }
+                Fetch::Arguments(arguments) => {
+                    self.places.extend(arguments.iter().map(place));
+                    let count = arguments.len() as u8;
+                    (abi::FETCH_ARGUMENTS, count, 0, Shape::Arguments(arguments))
+                }
+            };
+            let entry = self.entry(probes, shape);
+            self.locations.push(abi::Location {
+                entry,
+                next,
+                first_place,
+                fetch: kind,
+                words,
+                texts,
+                reserved: 0,
+            });
+        }
+        first
+    }
+
+    fn tracepoints(&mut self, probes: &[TracepointProbe]) -> Result<()> {
+        let mut known: BTreeMap<(&str, &str), Vec<&TracepointProbe>> = BTreeMap::new();
+        for probe in probes {
+            known
+                .entry((&probe.category, &probe.name))
+                .or_default()
+                .push(probe);
+        }
+        for ((category, name), same) in known {
+            let first = same[0];
+            if same
+                .iter()
+                .any(|probe| probe.size != first.size || probe.dynamic != first.dynamic)
+            {
+                return Err(Error::bad_spec(format!(
+                    "two descriptions of {category}:{name} differ in their layout"
+                )));
+            }
+            let size = first.size as usize;
+            if !(8..=abi::TRACEPOINT_BYTES).contains(&size) || first.dynamic.len() > abi::DYNAMIC {
+                return Err(Error::bad_spec(format!(
+                    "{category}:{name} has {size} bytes and {} variable-length fields; from 8 to {} \
+                     bytes and up to {} such fields can be recorded",
+                    first.dynamic.len(),
+                    abi::TRACEPOINT_BYTES,
+                    abi::DYNAMIC
+                )));
+            }
+            let mut dynamic = [0; abi::DYNAMIC];
+            for (slot, field) in dynamic.iter_mut().zip(&first.dynamic) {
+                if u64::from(field.offset) + 4 > size as u64 {
+                    return Err(Error::bad_spec(format!(
+                        "{category}:{name} has a variable-length field at {}, beyond its {size} bytes",
+                        field.offset
+                    )));
+                }
+                *slot = field.offset | if field.relative { abi::RELATIVE } else { 0 };
+            }
+            let ids = same.iter().map(|probe| (probe.id, 0)).collect();
+            let entry = self.entry(ids, Shape::Tracepoint);
+            self.tracepoints.push(Tracepoint {
+                category: category.into(),
+                name: name.into(),
+                entry,
+                config: abi::Tracepoint {
+                    entry,
+                    size: first.size,
+                    dynamic_count: first.dynamic.len() as u32,
+                    dynamic,
+                },
+            });
+        }
+        Ok(())
+    }
+
+    fn kernel(&mut self, spec: &Spec) {
+        let mut typed: BTreeMap<usize, (Shape, Vec<(ProbeId, u32)>)> = BTreeMap::new();
+        let (mut enter, mut exit) = (Vec::new(), Vec::new());
+        for probe in &spec.kernel {
+            let (event, shape) = match &probe.event {
+                KernelEvent::SchedSwitch => (abi::SCHED_SWITCH, Shape::Switch),
+                KernelEvent::SchedWaking => (abi::SCHED_WAKING, Shape::Wake),
+                KernelEvent::SchedWakeup => (abi::SCHED_WAKEUP, Shape::Wake),
+                KernelEvent::SchedWakeupNew => (abi::SCHED_WAKEUP_NEW, Shape::Wake),
+                KernelEvent::SchedMigrateTask => (abi::SCHED_MIGRATE_TASK, Shape::Migrate),
+                KernelEvent::ProcessFork => (abi::PROCESS_FORK, Shape::Fork),
+                KernelEvent::ProcessExec => (abi::PROCESS_EXEC, Shape::Exec),
+                KernelEvent::ProcessExit => (abi::PROCESS_EXIT, Shape::Exit),
+                KernelEvent::SysEnter(numbers) => {
+                    enter.push((probe.id, numbers.as_slice()));
+                    continue;
+                }
+                KernelEvent::SysExit(numbers) => {
+                    exit.push((probe.id, numbers.as_slice()));
+                    continue;
+                }
+            };
+            typed
+                .entry(event)
+                .or_insert((shape, Vec::new()))
+                .1
+                .push((probe.id, 0));
+        }
+        for (event, (shape, probes)) in typed {
+            self.events[event] = self.entry(probes, shape);
+        }
+        self.enter = self.calls(&enter, &Shape::SysEnter);
+        self.exit = self.calls(&exit, &Shape::SysExit);
+    }
+
+    fn calls(&mut self, probes: &[(ProbeId, &[u32])], shape: &Shape) -> Option<Calls> {
+        let probe = probes.iter().map(|&(id, _)| id).min()?;
+        let mut shared: BTreeMap<BTreeSet<ProbeId>, u32> = BTreeMap::new();
+        let mut numbers = abi::Numbers {
+            entry: [abi::NO_ENTRY; abi::SYSCALLS + 1],
+        };
+        for (number, slot) in numbers.entry.iter_mut().enumerate() {
+            let wanted: BTreeSet<ProbeId> = probes
+                .iter()
+                .filter(|(_, list)| {
+                    list.is_empty() || (number < abi::SYSCALLS && list.contains(&(number as u32)))
+                })
+                .map(|&(id, _)| id)
+                .collect();
+            if wanted.is_empty() {
+                continue;
+            }
+            *slot = match shared.get(&wanted) {
+                Some(&entry) => entry,
+                None => {
+                    let entry =
+                        self.entry(wanted.iter().map(|&id| (id, 0)).collect(), shape.clone());
+                    shared.insert(wanted, entry);
+                    entry
+                }
+            };
+        }
+        Some(Calls { numbers, probe })
+    }
+}
+
+/// What is wanted at one address.
+#[derive(Default)]
+struct Address {
+    semaphore: u64,
+    wanted: Vec<(Fetch, Vec<(ProbeId, u32)>)>,
+}
+
+impl Address {
+    fn add(&mut self, file: &Path, location: &Location, probe: (ProbeId, u32)) -> Result<()> {
+        if location.semaphore != 0 {
+            if self.semaphore != 0 && self.semaphore != location.semaphore {
+                return Err(Error::bad_spec(format!(
+                    "two probes at offset {:#x} of {} name different semaphores; the kernel keeps one \
+                     for an address",
+                    location.offset,
+                    file.display()
+                )));
+            }
+            self.semaphore = location.semaphore;
+        }
+        let same = self
+            .wanted
+            .iter_mut()
+            .find(|(fetch, _)| *fetch == location.fetch);
+        if let Some((_, probes)) = same {
+            probes.push(probe);
+        } else if self.wanted.len() == abi::CHAIN {
+            return Err(Error::bad_spec(format!(
+                "more than {} different probes at offset {:#x} of {}",
+                abi::CHAIN,
+                location.offset,
+                file.display()
+            )));
+        } else {
+            self.wanted.push((location.fetch.clone(), vec![probe]));
+        }
+        Ok(())
+    }
+}
+
+fn ring_bytes(wanted: usize) -> Result<usize> {
+    // The kernel asks for a power of two of whole pages.
+    let page = crate::memory::page_size();
+    let bytes = if wanted == 0 { DEFAULT_RING } else { wanted };
+    bytes
+        .max(page)
+        .checked_next_power_of_two()
+        .filter(|&bytes| bytes <= 1 << 30)
+        .ok_or_else(|| Error::bad_spec(format!("a ring of {wanted} bytes is more than 1 GiB")))
+}
+
+fn identity(path: &Path) -> Result<(u64, u64)> {
+    let metadata = std::fs::metadata(path).map_err(|error| {
+        let kind = ErrorKind::Attach {
+            file: Some(path.into()),
+            offset: None,
+        };
+        Error::new(kind, format!("cannot open {} to probe it", path.display())).because(error)
+    })?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
+fn check(file: &Path, location: &Location) -> Result<()> {
+    let refuse = |what: String| {
+        Err(Error::bad_spec(format!(
+            "{} at {:#x}: {what}",
+            file.display(),
+            location.offset
+        )))
+    };
+    match &location.fetch {
+        Fetch::Slots { count, text } => {
+            if usize::from(*count) > abi::WORDS {
+                return refuse(format!("{count} slots; at most {} can be read", abi::WORDS));
+            }
+            if text.len() > abi::TEXTS {
+                return refuse(format!(
+                    "{} texts; at most {} can be read",
+                    text.len(),
+                    abi::TEXTS
+                ));
+            }
+            if let Some(pair) = text.iter().find(|pair| pair.0.max(pair.1) >= *count) {
+                return refuse(format!("a text in slots {pair:?} of {count}"));
+            }
+        }
+        Fetch::Arguments(arguments) => {
+            if arguments.len() > abi::WORDS {
+                return refuse(format!(
+                    "{} arguments; at most {} can be read",
+                    arguments.len(),
+                    abi::WORDS
+                ));
+            }
+            if let Some(bad) = arguments
+                .iter()
+                .find(|one| !matches!(one.width, 1 | 2 | 4 | 8))
+            {
+                return refuse(format!("an argument of {} bytes", bad.width));
+            }
+        }
+    }
+    Ok(())
+}
+
+const NO_PLACE: abi::Place = abi::Place {
+    displacement: 0,
+    base: abi::NO_REGISTER,
+    index: abi::NO_REGISTER,
+    kind: abi::PLACE_NONE,
+    width: 0,
+    shift: 0,
+    reserved: 0,
+};
+
+/// A place that cannot be had stays in the list as `PLACE_NONE`: it costs that argument only.
+fn place(argument: &Argument) -> abi::Place {
+    let width = argument.width;
+    let offset = registers::offset;
+    match &argument.place {
+        Place::Constant(value) => abi::Place {
+            displacement: *value,
+            kind: abi::PLACE_CONSTANT,
+            width,
+            ..NO_PLACE
+        },
+        Place::Register { register, high } => match offset(*register) {
+            Some(base) => abi::Place {
+                base,
+                kind: abi::PLACE_REGISTER,
+                width,
+                shift: if *high { 8 } else { 0 },
+                ..NO_PLACE
+            },
+            None => NO_PLACE,
+        },
+        Place::Memory {
+            base,
+            index,
+            displacement,
+        } => {
+            let (base, base_known) = match base {
+                Some(register) => (offset(*register), true),
+                None => (Some(abi::NO_REGISTER), true),
+            };
+            let (index, shift) = match index {
+                Some((register, scale)) if matches!(scale, 1 | 2 | 4 | 8) => {
+                    (offset(*register), scale.trailing_zeros() as u8)
+                }
+                Some(_) => (None, 0),
+                None => (Some(abi::NO_REGISTER), 0),
+            };
+            match (base, index) {
+                (Some(base), Some(index)) if base_known => abi::Place {
+                    displacement: *displacement,
+                    base,
+                    index,
+                    kind: abi::PLACE_MEMORY,
+                    width,
+                    shift,
+                    ..NO_PLACE
+                },
+                _ => NO_PLACE,
+            }
+        }
+        Place::ProbeRelative {
+            displacement,
+            address_only,
+        } => {
+            let Some(base) = offset(crate::spec::Register::Rip) else {
+                return NO_PLACE;
+            };
+            if *address_only {
+                abi::Place {
+                    displacement: *displacement,
+                    kind: abi::PLACE_ADDRESS,
+                    width,
+                    ..NO_PLACE
+                }
+            } else {
+                abi::Place {
+                    displacement: *displacement,
+                    base,
+                    kind: abi::PLACE_MEMORY,
+                    width,
+                    ..NO_PLACE
+                }
+            }
+        }
+        Place::Unsupported(_) => NO_PLACE,
+    }
+}

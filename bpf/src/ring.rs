@@ -1,0 +1,117 @@
+//! The consumer of one CPU's BPF ring buffer.
+//!
+//! Layout (kernel/bpf/ringbuf.c): a page with the consumer's position, a page with the producer's, then
+//! the data, mapped twice in a row so that no record wraps. A record is an 8-byte header, whose first
+//! four bytes are its length with two flags on top, and the data, padded to 8. Positions only grow.
+//!
+//! A producer moves its position when it reserves, and clears the busy flag when it submits. Reading
+//! the position therefore fixes the set of records that [`Ring::drain`] waits for.
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{Mapping, now, page_size};
+
+const BUSY: u32 = 1 << 31;
+const DISCARD: u32 = 1 << 30;
+const HEADER: usize = 8;
+
+/// How long a drain waits for a record that is reserved and not yet submitted. Programs neither fault
+/// nor sleep in between, but before 6.10 one can be preempted there.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+#[derive(Debug)]
+pub(crate) struct Ring {
+    pub(crate) cpu: u32,
+    consumer: Mapping,
+    producer: Mapping,
+    size: u64,
+    position: u64,
+    /// Everything with an earlier time has been handed out.
+    complete: u64,
+    bytes: Vec<u8>,
+}
+
+impl Ring {
+    /// Maps the ring behind `fd`, of `size` bytes (a power of two of pages).
+    pub(crate) fn new(cpu: u32, fd: BorrowedFd<'_>, size: usize) -> Result<Ring> {
+        let page = page_size();
+        let consumer = Mapping::new(fd, 0, page, true)?;
+        let producer = Mapping::new(fd, page, page + 2 * size, false)?;
+        let position = consumer.load(0, Ordering::Acquire);
+        Ok(Ring {
+            cpu,
+            consumer,
+            producer,
+            size: size as u64,
+            position,
+            complete: now(),
+            bytes: Vec::new(),
+        })
+    }
+
+    /// Hands out every record that was reserved when it was called, and returns the time before which
+    /// nothing more will come: now, or that of the drain before where a record stayed unfinished.
+    pub(crate) fn drain(&mut self, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<u64> {
+        let start = now();
+        let end = self.producer.load(0, Ordering::Acquire);
+        if end.wrapping_sub(self.position) > self.size {
+            return Err(self.damaged("its positions are further apart than it is long"));
+        }
+        let data = page_size();
+        while self.position != end {
+            let at = data + (self.position & (self.size - 1)) as usize;
+            let Some(header) = self.finished(at) else {
+                return Ok(self.complete);
+            };
+            let length = header & !(BUSY | DISCARD);
+            let step = (HEADER as u64 + u64::from(length)).next_multiple_of(8);
+            if step > end - self.position {
+                return Err(self.damaged("a record is longer than what was written"));
+            }
+            if header & DISCARD == 0 {
+                if !self
+                    .producer
+                    .copy(at + HEADER, length as usize, &mut self.bytes)
+                {
+                    return Err(self.damaged("a record reaches past its end"));
+                }
+                each(&self.bytes)?;
+            }
+            self.position += step;
+            self.consumer.store(0, self.position, Ordering::Release);
+        }
+        self.complete = start;
+        Ok(start)
+    }
+
+    /// The header at `at` once its record is submitted; `None` where that takes too long.
+    fn finished(&self, at: usize) -> Option<u32> {
+        let mut since = None;
+        for round in 0u32.. {
+            let header = self.producer.load_u32(at, Ordering::Acquire);
+            if header & BUSY == 0 {
+                return Some(header);
+            }
+            if round < 100 {
+                std::hint::spin_loop();
+                continue;
+            }
+            // The writer may be waiting for this very CPU.
+            if since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                return None;
+            }
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        None
+    }
+
+    fn damaged(&self, what: &str) -> Error {
+        Error::new(
+            ErrorKind::Damaged,
+            format!("the ring of CPU {} is damaged: {what}", self.cpu),
+        )
+    }
+}

@@ -1,0 +1,390 @@
+//! A session: everything that one [`Spec`] asks for, attached, and the rings it fills.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use crate::attach::user::Way;
+use crate::attach::{raw, tracepoint, user};
+use crate::capability;
+use crate::counters::Counters;
+use crate::decode::decode;
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel;
+use crate::load::{self, Maps, Object, Program};
+use crate::memory::now;
+use crate::plan::{Entry, Plan};
+use crate::record::{Lost, LostReason, Record};
+use crate::ring::Ring;
+use crate::spec::{ProbeId, Spec};
+
+/// How often the kernel is asked what its guard dropped: one system call a program.
+const MISSES_EVERY: Duration = Duration::from_millis(100);
+
+/// What is not part of what to probe.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Options {
+    /// Attach user probes through perf even where the kernel has uprobe_multi links. For tests, and
+    /// for kernels whose links misbehave.
+    pub force_perf_uprobes: bool,
+}
+
+/// Probes that are attached, until dropped or detached.
+///
+/// Whatever ends the bridge, its probes end with it: they are file descriptors and nothing else.
+#[derive(Debug)]
+pub struct Session {
+    user_links: Vec<OwnedFd>,
+    kernel_links: Vec<OwnedFd>,
+    programs: Vec<Guarded>,
+    rings: Vec<Ring>,
+    counters: Counters,
+    entries: Vec<Entry>,
+    delivered: Vec<u64>,
+    cpus: Vec<u32>,
+    user_way: Option<Way>,
+    losses_at: u64,
+    misses_at: Instant,
+    misses_before: u64,
+}
+
+/// A program under the kernel's recursion guard.
+#[derive(Debug)]
+struct Guarded {
+    fd: OwnedFd,
+    probes: Vec<ProbeId>,
+    misses: u64,
+    /// Whether this kernel counts them.
+    counted: bool,
+}
+
+/// What a [drain](Session::drain) did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drained {
+    /// No record of this CPU with an earlier time (ns, CLOCK_MONOTONIC) will come any more.
+    pub until: u64,
+    /// Events handed out.
+    pub records: usize,
+}
+
+/// The sum of one probe: `hits == delivered + lost` once the session is [finished](Session::finish).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// Which probe.
+    pub probe: ProbeId,
+    /// How often its programs found it wanted.
+    pub hits: u64,
+    /// Records that `drain` has handed out.
+    pub delivered: u64,
+    /// Hits without a record, as reported by [`Session::losses`].
+    pub lost: u64,
+    /// What the kernel's recursion guard dropped before any program saw it; not among the hits.
+    /// `None`: this kernel does not count it (tracepoints before 6.7).
+    pub missed: Option<u64>,
+}
+
+impl Session {
+    /// Attaches everything in `spec`, or nothing.
+    ///
+    /// # Errors
+    /// [`BadSpec`](ErrorKind::BadSpec) for what cannot be meant; [`Permission`](ErrorKind::Permission)
+    /// with the right that is missing; [`Unsupported`](ErrorKind::Unsupported) with what this kernel
+    /// would need; [`Attach`](ErrorKind::Attach) with file and offset; [`Load`](ErrorKind::Load) with
+    /// the verifier's last words.
+    pub fn start(spec: &Spec) -> Result<Session> {
+        Session::start_with(spec, &Options::default())
+    }
+
+    /// [`start`](Session::start), with options.
+    ///
+    /// # Errors
+    /// As `start`.
+    pub fn start_with(spec: &Spec, options: &Options) -> Result<Session> {
+        let plan = Plan::new(spec)?;
+        let maps = Maps::new(&plan, &spec.filter)?;
+        let rings = maps
+            .rings
+            .iter()
+            .map(|(cpu, map)| Ring::new(*cpu, map.as_fd(), plan.ring_bytes))
+            .collect::<Result<Vec<_>>>()?;
+        let counters = Counters::new(
+            maps.counters.as_fd(),
+            plan.entries.len(),
+            maps.cpus as usize,
+        )?;
+        let mut session = Session {
+            user_links: Vec::new(),
+            kernel_links: Vec::new(),
+            programs: Vec::new(),
+            cpus: rings.iter().map(|ring| ring.cpu).collect(),
+            rings,
+            counters,
+            delivered: vec![0; plan.entries.len()],
+            user_way: None,
+            losses_at: now(),
+            misses_at: Instant::now(),
+            misses_before: now(),
+            entries: Vec::new(),
+        };
+        session.attach_kernel(&plan, &maps)?;
+        session.attach_user(&plan, &maps, spec, options)?;
+        session.entries = plan.entries;
+        Ok(session)
+    }
+
+    /// The CPUs that have a ring, ascending.
+    pub fn cpus(&self) -> &[u32] {
+        &self.cpus
+    }
+
+    /// Hands out what is in one CPU's ring, in the ring's order: times may go back a little on kernels
+    /// without `bpf_local_irq_save` (before 6.14), so sort before merging. A record of an address or
+    /// event that several probes share comes once for each.
+    ///
+    /// For a merge: what is older than the smallest `until` of all CPUs is complete.
+    ///
+    /// # Errors
+    /// [`BadSpec`](ErrorKind::BadSpec) for a CPU without a ring; [`Damaged`](ErrorKind::Damaged) where
+    /// the ring holds what no program of ours wrote: give that ring up.
+    pub fn drain(&mut self, cpu: u32, out: &mut Vec<Record>) -> Result<Drained> {
+        let ring = self
+            .rings
+            .iter_mut()
+            .find(|ring| ring.cpu == cpu)
+            .ok_or_else(|| Error::bad_spec(format!("CPU {cpu} has no ring")))?;
+        let (entries, delivered) = (&self.entries, &mut self.delivered);
+        let before = out.len();
+        let until = ring.drain(|bytes| {
+            let (number, _) = decode(bytes, cpu, entries, out).ok_or_else(|| {
+                let message = format!("the ring of CPU {cpu} holds a record that makes no sense");
+                Error::new(ErrorKind::Damaged, message)
+            })?;
+            delivered[number as usize] += 1;
+            Ok(())
+        })?;
+        Ok(Drained {
+            until,
+            records: out.len() - before,
+        })
+    }
+
+    /// Hands out what was lost since the last call. Call it after the drains of a round: a loss then
+    /// stands between two of them.
+    ///
+    /// # Errors
+    /// None at present; a place for the kernel's refusals.
+    pub fn losses(&mut self, out: &mut Vec<Lost>) -> Result<()> {
+        let (after, before) = (self.losses_at, now());
+        self.losses_at = before;
+        let entries = &self.entries;
+        self.counters.take_losses(|cpu, entry, losses| {
+            for &(probe, _) in &entries[entry].probes {
+                for (count, reason) in [
+                    (losses.ring_full, LostReason::RingFull),
+                    (losses.no_scratch, LostReason::Busy),
+                ] {
+                    if count != 0 {
+                        out.push(Lost {
+                            probe,
+                            cpu,
+                            count,
+                            after,
+                            before,
+                            reason,
+                        });
+                    }
+                }
+            }
+        });
+        if self.misses_at.elapsed() >= MISSES_EVERY {
+            self.misses(out);
+        }
+        Ok(())
+    }
+
+    fn misses(&mut self, out: &mut Vec<Lost>) {
+        let (after, before) = (self.misses_before, now());
+        self.misses_at = Instant::now();
+        self.misses_before = before;
+        for program in self.programs.iter_mut().filter(|program| program.counted) {
+            let Ok(misses) = kernel::recursion_misses(program.fd.as_fd()) else {
+                continue;
+            };
+            let count = misses.wrapping_sub(std::mem::replace(&mut program.misses, misses));
+            if count == 0 {
+                continue;
+            }
+            for &probe in &program.probes {
+                let (cpu, reason) = (Lost::UNKNOWN_CPU, LostReason::Recursion);
+                out.push(Lost {
+                    probe,
+                    cpu,
+                    count,
+                    after,
+                    before,
+                    reason,
+                });
+            }
+        }
+    }
+
+    /// Takes every probe away, user probes first. Rings and counts stay to be read; a second call does
+    /// nothing.
+    pub fn detach(&mut self) {
+        user::detach(std::mem::take(&mut self.user_links));
+        self.kernel_links.clear();
+    }
+
+    /// Detaches, waits for programs that still run, and hands out all that is left, so that then
+    /// `hits == delivered + lost` for every probe.
+    ///
+    /// # Errors
+    /// As [`drain`](Session::drain).
+    pub fn finish(&mut self, records: &mut Vec<Record>, lost: &mut Vec<Lost>) -> Result<()> {
+        const LIMIT: Duration = Duration::from_secs(2);
+        self.detach();
+        kernel::wait_for_running_programs();
+        let start = Instant::now();
+        loop {
+            for cpu in self.cpus.clone() {
+                self.drain(cpu, records)?;
+            }
+            let settled = (0..self.entries.len()).all(|entry| {
+                let (hits, losses) = self.counters.totals(entry);
+                hits == self.delivered[entry] + losses.ring_full + losses.no_scratch
+            });
+            if settled || start.elapsed() > LIMIT {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.losses(lost)?;
+        self.misses(lost);
+        Ok(())
+    }
+
+    /// What became of each probe's hits so far, in the order of their numbers.
+    pub fn counts(&self) -> Vec<Count> {
+        let mut counts: BTreeMap<ProbeId, Count> = BTreeMap::new();
+        for (index, entry) in self.entries.iter().enumerate() {
+            let (hits, losses) = self.counters.totals(index);
+            for &(probe, _) in &entry.probes {
+                let zero = Count {
+                    probe,
+                    hits: 0,
+                    delivered: 0,
+                    lost: 0,
+                    missed: Some(0),
+                };
+                let count = counts.entry(probe).or_insert(zero);
+                count.hits += hits;
+                count.delivered += self.delivered[index];
+                count.lost += losses.ring_full + losses.no_scratch;
+            }
+        }
+        for program in &self.programs {
+            for probe in &program.probes {
+                if let Some(count) = counts.get_mut(probe) {
+                    count.missed = program.counted.then_some(program.misses);
+                }
+            }
+        }
+        counts.into_values().collect()
+    }
+
+    /// How user probes are attached, in words for a summary; `None` where there are none.
+    pub fn user_way(&self) -> Option<&'static str> {
+        self.user_way.map(|way| match way {
+            Way::Multi { .. } => "uprobe_multi",
+            Way::Perf { .. } => "perf uprobes",
+        })
+    }
+
+    fn attach_kernel(&mut self, plan: &Plan, maps: &Maps) -> Result<()> {
+        let wanted = raw::wanted(plan);
+        for object in [Object::Sched, Object::Process, Object::Syscalls] {
+            let here: Vec<&raw::Wanted> = wanted
+                .iter()
+                .filter(|wanted| wanted.object == object)
+                .collect();
+            if here.is_empty() {
+                continue;
+            }
+            let names: Vec<&str> = here.iter().map(|wanted| wanted.program).collect();
+            let mut programs = load::programs(object, &names, maps)?;
+            for wanted in here {
+                let program = take(&mut programs, wanted.program)?;
+                self.kernel_links.push(raw::attach(wanted, &program)?);
+                self.programs.push(Guarded {
+                    fd: program.fd,
+                    probes: vec![wanted.probe],
+                    misses: 0,
+                    counted: true,
+                });
+            }
+        }
+        if plan.tracepoints.is_empty() {
+            return Ok(());
+        }
+        let mut programs = load::programs(Object::Tracepoint, &["tracepoint"], maps)?;
+        let program = take(&mut programs, "tracepoint")?;
+        let counted = capability::tracepoint_misses_are_counted();
+        let cpu = self.cpus.first().copied().unwrap_or(0);
+        for (index, wanted) in plan.tracepoints.iter().enumerate() {
+            let (fd, link) = tracepoint::attach(wanted, index as u64, &program, cpu)?;
+            self.kernel_links.push(link);
+            let probes = plan.entries[wanted.entry as usize]
+                .probes
+                .iter()
+                .map(|&(id, _)| id);
+            self.programs.push(Guarded {
+                fd,
+                probes: probes.collect(),
+                misses: 0,
+                counted,
+            });
+        }
+        Ok(())
+    }
+
+    fn attach_user(
+        &mut self,
+        plan: &Plan,
+        maps: &Maps,
+        spec: &Spec,
+        options: &Options,
+    ) -> Result<()> {
+        if plan.binaries.is_empty() {
+            return Ok(());
+        }
+        let way = capability::user_way(&spec.filter, options)?;
+        let name = match way {
+            Way::Multi { .. } => "user_multi",
+            Way::Perf { .. } => "user_single",
+        };
+        let mut programs = load::programs(Object::Usdt, &[name], maps)?;
+        let program = take(&mut programs, name)?;
+        self.user_way = Some(way);
+        for binary in &plan.binaries {
+            self.user_links
+                .extend(user::attach(binary, program.fd.as_fd(), way)?);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.detach();
+    }
+}
+
+fn take(programs: &mut BTreeMap<String, Program>, name: &str) -> Result<Program> {
+    programs.remove(name).ok_or_else(|| {
+        Error::new(
+            ErrorKind::Load,
+            format!("the BPF object has no program named {name}"),
+        )
+    })
+}

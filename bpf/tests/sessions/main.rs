@@ -1,0 +1,93 @@
+//! Real sessions against this very process: it probes itself and counts its own hits.
+//!
+//! Without the rights each test is ignored with the reason as its kind; with
+//! `TRACEBRAID_REQUIRE=bpf` it fails instead.
+
+mod kernel;
+mod stubs;
+mod user;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use tracebraid_bpf::record::{Lost, Record};
+use tracebraid_bpf::spec::{Filter, Spec};
+use tracebraid_bpf::{ErrorKind, Options, Session};
+
+type Outcome = Result<(), Failed>;
+
+fn main() {
+    let mut arguments = Arguments::from_args();
+    // The tests probe the same stubs of the same process.
+    arguments.test_threads = Some(1);
+    let missing = missing();
+    let required = std::env::var("TRACEBRAID_REQUIRE")
+        .is_ok_and(|wanted| wanted.split(',').any(|word| word == "bpf"));
+    let trials = [kernel::TESTS, user::TESTS]
+        .concat()
+        .into_iter()
+        .map(|(name, test)| {
+            let Some(reason) = missing.clone() else {
+                return Trial::test(name, test);
+            };
+            let kind = reason.clone();
+            let trial = Trial::test(name, move || Err(format!("required, but {reason}").into()));
+            if required {
+                trial
+            } else {
+                trial.with_kind(kind).with_ignored_flag(true)
+            }
+        });
+    libtest_mimic::run(&arguments, trials.collect()).exit();
+}
+
+/// Why no session can be started here, if so.
+fn missing() -> Option<String> {
+    match Session::start(&Spec::default()) {
+        Ok(_) => None,
+        Err(error) if matches!(error.kind(), ErrorKind::Permission { .. }) => {
+            Some(error.to_string())
+        }
+        Err(error) => Some(format!("{error:?}")),
+    }
+}
+
+/// This process, this thread.
+fn mine() -> Filter {
+    Filter {
+        processes: vec![std::process::id()],
+        threads: vec![tid()],
+        ..Filter::default()
+    }
+}
+
+fn tid() -> u32 {
+    // SAFETY: gettid has no preconditions.
+    #[allow(unsafe_code)]
+    let tid = unsafe { libc::gettid() };
+    tid as u32
+}
+
+/// Runs `work` under a session and hands back everything that came of it, in order of time.
+fn under(spec: &Spec, options: &Options, work: impl FnOnce()) -> Result<Seen, Failed> {
+    let mut session = Session::start_with(spec, options)?;
+    work();
+    let mut seen = Seen::default();
+    session.finish(&mut seen.records, &mut seen.lost)?;
+    seen.records.sort_by_key(|record| record.time);
+    seen.session = Some(session);
+    Ok(seen)
+}
+
+#[derive(Default)]
+struct Seen {
+    records: Vec<Record>,
+    lost: Vec<Lost>,
+    session: Option<Session>,
+}
+
+/// Fails with both sides where they differ.
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, seen: T, wanted: T) -> Outcome {
+    if seen == wanted {
+        return Ok(());
+    }
+    Err(format!("{what}: {seen:?}, but it should be {wanted:?}").into())
+}
