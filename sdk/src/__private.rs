@@ -2,9 +2,9 @@
 
 pub use tracebraid_wire::kind::MAX_SLOTS;
 
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+#[cfg(tracebraid_keys)]
 pub use crate::clock::now;
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+#[cfg(tracebraid_keys)]
 pub use crate::emit::fire;
 pub use crate::fields::{
     Kinds, debug, display, kind, kinds, lower, note_slots, note_slots_of, offset, point_flags, put,
@@ -19,7 +19,7 @@ pub fn fields<F: Fn()>(fields: F) {
 }
 
 /// No clock is needed where nothing is emitted.
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
+#[cfg(not(tracebraid_keys))]
 #[must_use]
 pub fn now() -> u64 {
     0

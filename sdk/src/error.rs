@@ -37,7 +37,7 @@ impl Error {
         }
     }
 
-    #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+    #[cfg(tracebraid_keys)]
     pub(crate) fn because(mut self, cause: io::Error) -> Error {
         self.cause = Some(cause);
         self

@@ -15,7 +15,7 @@ use crate::value::{Formatted, Lowered, Value};
 pub(crate) const NOTE_SLOTS: usize = 12;
 
 /// A tracepoint has at most this many fields.
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+#[cfg(tracebraid_keys)]
 pub(crate) const MAX_FIELDS: usize = 32;
 
 /// The kinds of a point's fields: a variable of this type ties the gate of a site to its values,

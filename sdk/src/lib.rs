@@ -31,30 +31,30 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
+#[cfg(not(tracebraid_keys))]
 mod absent;
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+#[cfg(tracebraid_keys)]
 mod clock;
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+#[cfg(tracebraid_keys)]
 mod control;
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+#[cfg(tracebraid_keys)]
 mod dso;
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+#[cfg(tracebraid_keys)]
 mod emit;
 mod error;
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+#[cfg(tracebraid_keys)]
 mod event;
 mod field_value;
 mod fields;
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+#[cfg(tracebraid_keys)]
 mod gate;
 mod options;
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+#[cfg(tracebraid_keys)]
 mod probe;
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+#[cfg(tracebraid_keys)]
 mod registry;
 mod site;
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+#[cfg(tracebraid_keys)]
 mod state;
 mod status;
 mod tracepoint;
@@ -63,21 +63,21 @@ pub mod value;
 #[doc(hidden)]
 pub mod __private;
 
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
+#[cfg(not(tracebraid_keys))]
 pub use absent::{
     Attachment, Event, Tracepoint, disable, enable, init, init_with, is_enabled, settle, status,
     tracepoints,
 };
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+#[cfg(tracebraid_keys)]
 pub use control::{init, init_with, settle, status};
 pub use error::{Error, ErrorKind, Result};
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+#[cfg(tracebraid_keys)]
 pub use event::Event;
 pub use field_value::FieldValue;
 pub use options::{Options, Patching};
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+#[cfg(tracebraid_keys)]
 pub use probe::Attachment;
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+#[cfg(tracebraid_keys)]
 pub use registry::{Tracepoint, disable, enable, is_enabled, tracepoints};
 pub use status::Status;
 pub use tracebraid_wire::kind::{FieldKind, Kind};

@@ -126,7 +126,10 @@ impl Write for Buffer<'_> {
             self.append(text);
             return Ok(());
         }
-        let whole = (0..=room).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+        let whole = (0..=room)
+            .rev()
+            .find(|&end| text.is_char_boundary(end))
+            .unwrap_or(0);
         self.append(&text[..whole]);
         self.cut = true;
         Err(fmt::Error)

@@ -12,12 +12,12 @@
 mod format;
 mod trampoline;
 
-use std::arch::asm;
 use std::sync::atomic::Ordering;
 
 use tracebraid_wire::table::POINT_FORMATS;
 
 pub use trampoline::fire;
+use trampoline::reach_usdt;
 
 use crate::probe;
 use crate::state::HotRow;
@@ -55,17 +55,5 @@ unsafe fn deliver(row: HotRow, slots: *const u64, usdt: bool) {
         if usdt {
             reach_usdt(row, slots);
         }
-    }
-}
-
-/// Runs through the USDT probe of the point.
-///
-/// # Safety
-/// As for [`deliver`].
-unsafe fn reach_usdt(row: HotRow, slots: *const u64) {
-    // SAFETY: the stub is a leaf that reads nothing, changes `rax` and returns. No `nostack`: the call
-    // pushes an address, and kernels that optimise a probe push some more.
-    unsafe {
-        asm!("call {stub}", stub = in(reg) row.stub(), in("rdi") slots, out("rax") _, options(preserves_flags, readonly));
     }
 }

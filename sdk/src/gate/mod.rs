@@ -1,7 +1,7 @@
 //! Switching: the text of a program is made equal to what is wanted.
 //!
 //! ```text
-//! wanted (state)  ──reconcile──▶  byte 2 of each site's NOP
+//! wanted (state)  ──reconcile──▶  the key of each site: NOP or jump
 //! ```
 //! `reconcile` reads the wanted state of an object's points and writes every site that differs. It is
 //! called after each change and by the helper thread; running it twice or late does no harm. It is the
@@ -9,6 +9,7 @@
 
 #![allow(unsafe_code)]
 
+mod key;
 mod lock;
 pub(crate) mod text;
 
@@ -20,13 +21,9 @@ use crate::dso::Dso;
 use crate::error::{Error, ErrorKind};
 use crate::state::Point;
 
+use key::Switch;
 pub(crate) use lock::lock;
 use text::Writer;
-
-/// `nop DWORD PTR [rcx+rbp*8+rel32]`: byte 2 of a site that is off.
-const OFF: u8 = 0x84;
-/// `nop eax; jmp rel32`: byte 2 of a site that is on.
-const ON: u8 = 0xc0;
 
 /// What a reconcile did.
 #[derive(Default)]
@@ -76,28 +73,21 @@ pub(crate) fn reconcile(dso: &Dso<'_>, writer: &mut Writer, outcome: &mut Outcom
     }
 }
 
-/// Whether the site's text is on; `None` where the bytes are no key's.
+/// Whether the site's text is on; `None` where it is no key, or its bytes are none's.
 pub(crate) fn is_on(site: &SiteRow) -> Option<bool> {
     if site.flags & SITE_TESTS_SEMAPHORE != 0 {
         return None;
     }
-    // SAFETY: a site row of a loaded object leads to 8 bytes of its text. They change under us, one
-    // byte at a time, so they are read as volatile bytes.
-    let byte = |at: usize| unsafe { ((site.code as usize + at) as *const u8).read_volatile() };
-    match [byte(0), byte(1), byte(2), byte(3)] {
-        [0x0f, 0x1f, ON, 0xe9] => Some(true),
-        [0x0f, 0x1f, OFF, 0xe9] => Some(false),
-        _ => None,
-    }
+    key::state(site)
 }
 
 fn switch(site: &SiteRow, on: bool, writer: &mut Writer) -> Result<bool, Error> {
-    match is_on(site) {
-        Some(now) if now == on => Ok(false),
-        Some(_) => {
-            writer.write(site.code as usize + 2, if on { ON } else { OFF })?;
-            Ok(true)
-        }
+    let now = is_on(site);
+    if now == Some(on) {
+        return Ok(false);
+    }
+    match Switch::of(site, on).filter(|_| now.is_some()) {
+        Some(switch) => writer.write(&switch).map(|()| true),
         None => Err(Error::new(
             ErrorKind::Site,
             format!(

@@ -1,4 +1,4 @@
-//! Writing one byte of the program's own text.
+//! Writing the program's own text, one key at a time.
 //!
 //! Through `/proc/self/mem` where that works: no mapping becomes writable and executable, the mapping
 //! stays file-backed so that uprobes on the page keep working, and `MemoryDenyWriteExecute` does not
@@ -11,10 +11,11 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::error::{Error, ErrorKind};
 use crate::options::Patching;
+
+use super::key::Switch;
 
 /// Writes text.
 pub(crate) struct Writer {
@@ -52,14 +53,14 @@ impl Writer {
         }
     }
 
-    /// Stores `byte` at `address` of the text.
-    pub(crate) fn write(&mut self, address: usize, byte: u8) -> Result<(), Error> {
+    /// Switches a key.
+    pub(super) fn write(&mut self, switch: &Switch) -> Result<(), Error> {
         let through_file = match self.patching {
             Patching::Mprotect => None,
             Patching::Auto | Patching::ProcMem => {
                 match self
                     .open()
-                    .and_then(|file| file.write_all_at(&[byte], address as u64))
+                    .and_then(|file| file.write_all_at(&switch.bytes, switch.address as u64))
                 {
                     Ok(()) => return Ok(()),
                     Err(refused) => Some(refused),
@@ -73,7 +74,7 @@ impl Writer {
                         .because(refused),
                 );
             }
-            (_, through_file) => match store_under_mprotect(address, byte) {
+            (_, through_file) => match store_under_mprotect(switch) {
                 Ok(()) => return Ok(()),
                 Err(refused) => (through_file, refused),
             },
@@ -89,10 +90,10 @@ impl Writer {
 }
 
 #[allow(unsafe_code)]
-fn store_under_mprotect(address: usize, byte: u8) -> io::Result<()> {
+fn store_under_mprotect(switch: &Switch) -> io::Result<()> {
     // SAFETY: sysconf has no preconditions.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
-    let page = address & !(size - 1);
+    let page = switch.address & !(size - 1);
     let protect = |protection| {
         // SAFETY: the page is part of this program's mapped text and stays readable and executable
         // throughout, so no thread that runs in it notices.
@@ -103,9 +104,9 @@ fn store_under_mprotect(address: usize, byte: u8) -> io::Result<()> {
     };
     let executable = libc::PROT_READ | libc::PROT_EXEC;
     protect(executable | libc::PROT_WRITE)?;
-    // SAFETY: the byte is in a page that was just made writable; a single byte cannot tear, and both
-    // values of it make whole instructions for threads that run through it.
-    unsafe { AtomicU8::from_ptr(address as *mut u8).store(byte, Ordering::Relaxed) };
+    // SAFETY: the page was just made writable; a key does not straddle pages where it has more than
+    // one byte to write, since it is aligned then.
+    unsafe { switch.store() };
     protect(executable)
 }
 

@@ -1,7 +1,7 @@
 //! Sites on platforms without static keys: nothing is left, but fields are type-checked all the same.
 
 /// Defines the function that would emit.
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
+#[cfg(not(tracebraid_keys))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __point {
@@ -29,7 +29,7 @@ macro_rules! __point {
 }
 
 /// Defines the function that says no.
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
+#[cfg(not(tracebraid_keys))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __gate_key {
@@ -51,7 +51,7 @@ macro_rules! __gate_key {
 }
 
 /// Defines the function that says no.
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
+#[cfg(not(tracebraid_keys))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __gate_semaphore {

@@ -1,73 +1,38 @@
-//! A gate's assembly: the 8-byte NOP in the user's function, and its row in the site table.
+//! A gate's assembly: one instruction in the user's function, and its row in the site table.
 //!
-//! ```text
-//! off   0f 1f 84 e9 <rel32>     nop DWORD PTR [rcx+rbp*8+rel32]
-//! on    0f 1f c0 | e9 <rel32>   nop eax; jmp to the cold block
-//! ```
-//! Only byte 2 differs, so the write cannot tear: no alignment, no int3, no stopped threads.
-//! Where a site cannot be patched (`gate = "semaphore"`, `--cfg tracebraid_gate="load"`) it tests
-//! the semaphore word of its points instead; its row says so.
+//! The instruction is a NOP until it is patched into a jump to the cold block; the platform's file says
+//! which. Where a site cannot be patched (`gate = "semaphore"`, `--cfg tracebraid_gate="load"`) it
+//! tests the semaphore word of its points instead, and its row says so.
 
-/// Defines the function that says whether any of its points is on. It is one NOP in the hot path.
+/// Defines the function that says whether any of its points is on.
 ///
 /// A site may belong to two points, entry and return: it has one row for each, next to one another,
 /// and is on when either is. Called by the proc macros only.
-#[cfg(all(
-    target_arch = "x86_64",
-    target_os = "linux",
-    not(miri),
-    not(tracebraid_gate = "load")
-))]
+#[cfg(all(tracebraid_keys, not(tracebraid_gate = "load")))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __gate_key {
-    (
-        gate: $gate:ident,
-        file: $file:literal,
-        file_symbol: $file_symbol:literal,
-        line: $line:literal,
-        points: [$({ $kinds:ident $point:literal [$($lowered:ident $k:ident)*] })*]
-    ) => {
-        #[inline(always)]
-        fn $gate<$($($lowered: $crate::__private::Lowered,)*)*>(
-            $($kinds: $crate::__private::Kinds<($($lowered,)*)>),*
-        ) -> bool {
-            $(let _ = $kinds;)*
-            unsafe {
-                ::core::arch::asm!(
-                    "2: .byte 0x0f, 0x1f, 0x84, 0xe9",
-                    ".4byte {cold} - . - 4",
-                    $crate::__site_file!($file_symbol, $file),
-                    $($crate::__site_row!($point, $file_symbol, $line, "0"),)*
-                    cold = label { return true },
-                    $($($k = const $crate::__private::kind::<$lowered>(),)*)*
-                    options(nomem, nostack, preserves_flags)
-                );
-            }
-            false
-        }
+    ($($site:tt)*) => {
+        $crate::__gate! { __asm_key "0" [options(nomem, nostack, preserves_flags)] $($site)* }
     };
 }
 
 /// The build was asked for sites that test: `--cfg tracebraid_gate="load"`.
-#[cfg(all(
-    target_arch = "x86_64",
-    target_os = "linux",
-    not(miri),
-    tracebraid_gate = "load"
-))]
+#[cfg(all(tracebraid_keys, tracebraid_gate = "load"))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __gate_key {
     ($($site:tt)*) => { $crate::__gate_semaphore! { $($site)* } };
 }
 
-/// The same for a site that tests the semaphore word.
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+/// What both kinds of gates share: `code` is the macro that makes the instructions, `flags` are the
+/// row's, and the list holds what they need besides.
+#[cfg(tracebraid_keys)]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __gate_semaphore {
+macro_rules! __gate {
     (
+        $code:ident $flags:literal [$($besides:tt)*]
         gate: $gate:ident,
         file: $file:literal,
         file_symbol: $file_symbol:literal,
@@ -81,16 +46,12 @@ macro_rules! __gate_semaphore {
             $(let _ = $kinds;)*
             unsafe {
                 ::core::arch::asm!(
-                    "2:",
-                    $(
-                        concat!("cmp dword ptr [rip + ", $point, ".semaphore], 0"),
-                        "jne {cold}",
-                    )*
+                    $crate::$code!($($point)*),
                     $crate::__site_file!($file_symbol, $file),
-                    $($crate::__site_row!($point, $file_symbol, $line, "1"),)*
+                    $($crate::__site_row!($point, $file_symbol, $line, $flags),)*
                     cold = label { return true },
                     $($($k = const $crate::__private::kind::<$lowered>(),)*)*
-                    options(readonly, nostack)
+                    $($besides)*
                 );
             }
             false
@@ -145,7 +106,8 @@ macro_rules! __site_row {
             $line,
             ", ",
             $flags,
-            ", 0\n",
+            "\n",
+            ".4byte {cold} - .\n",
             ".popsection"
         )
     };

@@ -25,7 +25,7 @@
 ///
 /// `point` holds placeholders for the kinds (`{k0}`…); the texts are escaped for the assembler and
 /// for `asm!`. Called by the proc macros only.
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+#[cfg(tracebraid_keys)]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __point {
@@ -77,14 +77,8 @@ macro_rules! __point {
                     "4:",
                     ".popsection",
 
-                    // The stub refers to its own point, so that no linker folds it with another's.
-                    // A 1-byte nop for the probe, then a 10-byte nop for kernels that can optimise it;
-                    // never a nop5, which some turn into a call that overwrites the red zone.
                     concat!(".pushsection .text.tracebraid,\"axGR\",@progbits,", $point, ",comdat"),
-                    concat!("5: lea rax, [rip + ", $point, "]"),
-                    "6: nop",
-                    ".byte 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0",
-                    "ret",
+                    $crate::__asm_stub!($point),
                     ".popsection",
 
                     // The USDT note (SystemTap's "UserSpaceProbeImplementation"): owner, type 3, then the
@@ -99,17 +93,17 @@ macro_rules! __point {
                     concat!(".8byte ", $point, ".semaphore"),
                     concat!(".asciz \"", $provider, "\""),
                     concat!(".asciz \"", $name, "\""),
-                    // Arguments are slots in memory that `rdi` leads to, at their true width and sign. `n` is
+                    // Arguments are slots in memory that the stub's first argument leads to, at their true width and sign. `n` is
                     // how many of a field's slots are among the first twelve.
                     $(
                         concat!(".if {", stringify!($n), "} >= 1"),
-                        concat!(".ascii \"", $separator, "{", stringify!($w0), "}@{", stringify!($o0), "}(%rdi)\""),
+                        concat!(".ascii \"", $separator, $crate::__asm_argument!($w0 $o0), "\""),
                         ".endif",
                         concat!(".if {", stringify!($n), "} >= 2"),
-                        concat!(".ascii \" {", stringify!($w1), "}@{", stringify!($o1), "}(%rdi)\""),
+                        concat!(".ascii \" ", $crate::__asm_argument!($w1 $o1), "\""),
                         ".endif",
                         concat!(".if {", stringify!($n), "} >= 3"),
-                        concat!(".ascii \" {", stringify!($w2), "}@{", stringify!($o2), "}(%rdi)\""),
+                        concat!(".ascii \" ", $crate::__asm_argument!($w2 $o2), "\""),
                         ".endif",
                     )*
                     ".byte 0",
@@ -173,7 +167,7 @@ macro_rules! __point {
                     ".popsection",
                     ".endif",
 
-                    concat!("lea {point}, [rip + ", $point, "]"),
+                    $crate::__asm_point!($point),
                     $($k = const $crate::__private::kind::<$lowered>(),)*
                     $($n = const $crate::__private::note_slots_of::<$kinds>($index),)*
                     $($w0 = const $crate::__private::width::<$lowered>(0),)*
@@ -188,7 +182,7 @@ macro_rules! __point {
                     options(nomem, nostack, preserves_flags)
                 );
             }
-            $crate::__private::fire::<$kinds, { $count * $crate::__private::MAX_SLOTS }>(point, slots);
+            unsafe { $crate::__private::fire::<$kinds, { $count * $crate::__private::MAX_SLOTS }>(point, slots) };
         }
     };
 }

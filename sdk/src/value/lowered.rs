@@ -74,7 +74,7 @@ lowered!(Bits[KIND], required(KIND), |this, slots| {
     slots[0].write(this.0);
 });
 lowered!(
-    OptionalWord [KIND],
+    OptionalWord[KIND],
     required(KIND | OPTIONAL),
     |this, slots| {
         slots[0].write(this.0.is_some() as u64);
@@ -90,7 +90,7 @@ lowered!(Text[KIND], required(KIND), |this, slots| {
     slots[1].write(this.1 as u64);
 });
 lowered!(
-    OptionalText [KIND],
+    OptionalText[KIND],
     required(KIND | OPTIONAL),
     |this, slots| {
         slots[0].write(this.0.expose_provenance() as u64);

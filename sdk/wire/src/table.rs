@@ -1,7 +1,7 @@
 //! The rows of the two tables that every instrumented object carries.
 //!
 //! ```text
-//! site row, 24 bytes     i32 code   i32 point   i32 file   u32 line   u32 flags   u32 0
+//! site row, 24 bytes     i32 code   i32 point   i32 file   u32 line   u32 flags   i32 cold
 //! point row, 32 bytes    i32 schema i32 semaphore i32 stub i32 probe  i32 state   u32 slots   u32 flags   u32 0
 //! ```
 //! Each i32 counts from its own address. A site is a place in code that is switched; a point is a
@@ -31,7 +31,7 @@ pub const fn relative(address: u64, offset: i32) -> u64 {
 /// One row of the site table, as virtual addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SiteRow {
-    /// First byte of the 8-byte NOP (or, for a site that tests, of the test).
+    /// First byte of the key (or, for a site that tests, of the test).
     pub code: u64,
     /// The point row that this site belongs to.
     pub point: u64,
@@ -39,6 +39,8 @@ pub struct SiteRow {
     pub file: u64,
     /// Line in it, from 1.
     pub line: u32,
+    /// Where the code goes when the site is on.
+    pub cold: u64,
     /// [`SITE_TESTS_SEMAPHORE`] or 0.
     pub flags: u32,
 }
@@ -79,6 +81,7 @@ pub fn parse_site(row: &[u8], address: u64) -> Option<SiteRow> {
         point: leads_to(row, address, 4)?,
         file: leads_to(row, address, 8)?,
         line: word(row, 12)?,
+        cold: leads_to(row, address, 20)?,
         flags: word(row, 16)?,
     })
 }

@@ -1,4 +1,4 @@
-//! The way out of a cold block that leaves the hot path alone.
+//! Trampolines on x86-64, which leave the hot path alone.
 //!
 //! An ordinary call would make the compiler save registers, build a frame and give up tail calls in
 //! the *hot* path. So up to eight words go to a trampoline in registers, by a call that the compiler
@@ -10,8 +10,9 @@
 use core::arch::{asm, naked_asm};
 use core::mem::MaybeUninit;
 
-use super::emit;
+use crate::emit::emit;
 use crate::fields::Fields;
+use crate::state::HotRow;
 
 /// A trampoline takes the point in `rax` and slots in the listed registers. It keeps every general
 /// register but `rax` and `r8` to `r11`; vector registers are the caller's to give up.
@@ -105,9 +106,13 @@ macro_rules! call {
     };
 }
 
-/// Emits an event: `slots` begin with the words of the kinds `F`.
+/// Emits an event.
+///
+/// # Safety
+/// `point` is the address of a point's row in this object, and `slots` begin with the words of its
+/// fields, whose kinds are `F`.
 #[inline(always)]
-pub fn fire<F: Fields, const N: usize>(point: *const u8, slots: [MaybeUninit<u64>; N]) {
+pub unsafe fn fire<F: Fields, const N: usize>(point: *const u8, slots: [MaybeUninit<u64>; N]) {
     // Inside `call!`'s unsafe block: `put` has written the first `F::SLOTS` words, and each branch reads
     // only that many.
     macro_rules! word {
@@ -171,5 +176,23 @@ pub fn fire<F: Fields, const N: usize>(point: *const u8, slots: [MaybeUninit<u64
             "rcx" = word!(7)
         ),
         _ => call!(in_memory, point, "rcx" = slots.as_ptr(); "r8"; "r9"; "r10"; "r11"),
+    }
+}
+
+/// Runs through the USDT probe of the point.
+///
+/// # Safety
+/// `row` is that of a loaded object, `slots` are those of a hit of it.
+pub(in crate::emit) unsafe fn reach_usdt(row: HotRow, slots: *const u64) {
+    // SAFETY: the stub is a leaf that reads nothing, changes `rax` and returns. No `nostack`: the call
+    // pushes an address, and kernels that optimise a probe push some more.
+    unsafe {
+        asm!(
+            "call {stub}",
+            stub = in(reg) row.stub(),
+            in("rdi") slots,
+            out("rax") _,
+            options(preserves_flags, readonly)
+        );
     }
 }
