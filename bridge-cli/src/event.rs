@@ -20,6 +20,9 @@ pub struct Event {
     pub tid: u32,
     /// The thread's name at that moment (any bytes, no NUL).
     pub comm: Comm,
+    /// Whether it came after events of a later time had already been given out, so that it does not
+    /// stand in its place (see `merge`). Exporters mark it.
+    pub late: bool,
     /// What happened.
     pub what: What,
 }
@@ -52,9 +55,21 @@ pub enum What {
 pub struct Comm(pub [u8; 16]);
 
 impl Comm {
+    /// The first 15 bytes of a name.
+    pub fn new(name: &[u8]) -> Comm {
+        let mut bytes = [0; 16];
+        let length = name.len().min(15);
+        bytes[..length].copy_from_slice(&name[..length]);
+        Comm(bytes)
+    }
+
     /// The bytes before the first NUL.
     pub fn bytes(&self) -> &[u8] {
-        let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(self.0.len());
+        let end = self
+            .0
+            .iter()
+            .position(|&byte| byte == 0)
+            .unwrap_or(self.0.len());
         &self.0[..end]
     }
 }
@@ -92,6 +107,40 @@ pub struct Field {
     pub name: String,
     /// Its type as a listing prints it: `u64`, `const char *`, `pid_t`.
     pub type_name: String,
+    /// How its numbers are read best.
+    pub base: Base,
+}
+
+impl Event {
+    /// The probe that was hit, or of which hits were lost.
+    pub fn probe(&self) -> &Arc<Probe> {
+        match &self.what {
+            What::Hit { probe, .. } | What::Lost { probe, .. } => probe,
+        }
+    }
+}
+
+impl Field {
+    /// A field whose numbers are printed in decimal.
+    pub fn new(name: impl Into<String>, type_name: impl Into<String>) -> Field {
+        Field {
+            name: name.into(),
+            type_name: type_name.into(),
+            base: Base::Decimal,
+        }
+    }
+}
+
+/// The base in which a field's integers are printed. Pointers are hexadecimal in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Base {
+    /// Counts, descriptors, identifiers.
+    #[default]
+    Decimal,
+    /// Flags and masks: `0x80000`.
+    Hexadecimal,
+    /// File modes: `0644`.
+    Octal,
 }
 
 /// How a body is printed.
@@ -104,6 +153,9 @@ pub enum Print {
     /// The kernel's `print fmt`, compiled.
     Kernel(Box<crate::tracefs::print_fmt::PrintFmt>),
 }
+
+/// The length of text that was cut before anybody counted it.
+pub const UNKNOWN_LENGTH: u64 = u64::MAX;
 
 /// A field's value.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,14 +180,15 @@ pub enum Value {
     Text {
         /// The bytes.
         bytes: Box<[u8]>,
-        /// Its true length in bytes; larger than `bytes.len()` when cut.
+        /// Its true length in bytes; larger than `bytes.len()` when cut, [`UNKNOWN_LENGTH`] when
+        /// it was cut and nobody knows how long it was.
         full_length: u64,
     },
     /// Bytes, perhaps cut.
     Bytes {
         /// The bytes.
         bytes: Box<[u8]>,
-        /// The true length.
+        /// The true length, as for text.
         full_length: u64,
     },
     /// An address.
@@ -152,4 +205,24 @@ pub enum Value {
     Unsupported,
     /// A field that did not fit the USDT probe's twelve slots.
     NotCaptured,
+}
+
+impl Value {
+    /// Whole text.
+    pub fn text(bytes: impl Into<Box<[u8]>>) -> Value {
+        let bytes = bytes.into();
+        Value::Text {
+            full_length: bytes.len() as u64,
+            bytes,
+        }
+    }
+
+    /// Whole bytes.
+    pub fn bytes(bytes: impl Into<Box<[u8]>>) -> Value {
+        let bytes = bytes.into();
+        Value::Bytes {
+            full_length: bytes.len() as u64,
+            bytes,
+        }
+    }
 }

@@ -7,12 +7,18 @@
 pub mod attach;
 pub mod cli;
 pub mod error;
+pub mod event;
+pub mod export;
 pub mod glob;
 pub mod launch;
+pub mod merge;
 pub mod mount;
 pub mod nearest;
+pub mod print;
 pub mod selector;
+pub mod source;
 pub mod syscalls;
 pub mod target;
+pub mod tracefs;
 
 pub use error::{Error, ErrorKind, Result};

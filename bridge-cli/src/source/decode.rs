@@ -1,0 +1,496 @@
+//! From what the rings carry to events: one [`Decoder`] a probe, made once, that knows the probe's
+//! fields and how its records become values.
+//!
+//! ```text
+//! Record { probe, body: Slots […] } ─▶ Decoder of that probe ─▶ Event { values, in the order of fields }
+//! ```
+//! Bytes of other processes end here: a slot, a text or a descriptor that makes no sense becomes a
+//! value that says so ([`Value::Fault`] and its like), never an error that would stop the stream.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracebraid_bpf::record::{Body, Lost, Record, Task, Text};
+use tracebraid_bpf::spec::{
+    Argument, Dynamic, Fetch, KernelEvent, Location, Place, ProbeId, TracepointProbe,
+};
+use tracebraid_wire::kind::{FieldKind, Kind};
+
+use super::syscall::{self, Syscalls, Way};
+use crate::event::{Comm, Event, Field, Origin, Print, Probe, Value, What};
+use crate::tracefs::builtin::{self, Builtin};
+use crate::tracefs::format::{self, Format};
+use crate::tracefs::print_fmt::UnknownForm;
+use crate::tracefs::{self, Tracefs, c_type::Scalar, record};
+
+/// The most slots that are fetched of one hit.
+pub const MAX_SLOTS: usize = 64;
+
+/// Makes events of one probe's records.
+#[derive(Debug)]
+pub struct Decoder {
+    probe: Arc<Probe>,
+    shape: Shape,
+}
+
+#[derive(Debug)]
+enum Shape {
+    Slots(Vec<FieldKind>),
+    /// The arguments of each location.
+    Arguments(Vec<Vec<Argument>>),
+    Tracepoint(Format),
+    /// An event with a record of its own.
+    Kernel,
+    Syscalls(Syscalls),
+}
+
+impl Decoder {
+    /// For a tracebraid tracepoint, as its schema describes it. An empty `print` is the plain form.
+    pub fn application<'a>(
+        provider: &str,
+        name: &str,
+        print: &str,
+        fields: impl IntoIterator<Item = (&'a str, FieldKind)>,
+    ) -> Decoder {
+        let (fields, kinds): (Vec<Field>, Vec<FieldKind>) = fields
+            .into_iter()
+            .map(|(name, kind)| (Field::new(name, type_name(kind)), kind))
+            .unzip();
+        let print = match print {
+            "" => Print::Plain,
+            template => Print::Template(template.to_owned()),
+        };
+        let probe = Probe {
+            group: provider.to_owned(),
+            name: name.to_owned(),
+            origin: Origin::Application,
+            fields,
+            print,
+        };
+        Decoder {
+            probe: Arc::new(probe),
+            shape: Shape::Slots(kinds),
+        }
+    }
+
+    /// For a USDT probe of a binary without our note. `locations` are those of the
+    /// [`UserProbe`](tracebraid_bpf::spec::UserProbe), in its order. Fields are called `arg0`, `arg1`
+    /// …, as many as the location with most arguments has.
+    pub fn usdt(provider: &str, name: &str, locations: &[Location]) -> Decoder {
+        let arguments = |location: &Location| match &location.fetch {
+            Fetch::Arguments(arguments) => arguments.clone(),
+            Fetch::Slots { .. } => Vec::new(),
+        };
+        let locations: Vec<Vec<Argument>> = locations.iter().map(arguments).collect();
+        let longest = locations.iter().max_by_key(|arguments| arguments.len());
+        let field = |(index, argument): (usize, &Argument)| {
+            let sign = if argument.signed { 'i' } else { 'u' };
+            let bits = u32::from(argument.width) * 8;
+            Field::new(format!("arg{index}"), format!("{sign}{bits}"))
+        };
+        let fields = longest.map(|arguments| arguments.iter().enumerate().map(field).collect());
+        let probe = Probe {
+            group: provider.to_owned(),
+            name: name.to_owned(),
+            origin: Origin::Usdt,
+            fields: fields.unwrap_or_default(),
+            print: Print::Plain,
+        };
+        Decoder {
+            probe: Arc::new(probe),
+            shape: Shape::Arguments(locations),
+        }
+    }
+
+    /// For any kernel tracepoint, by its format. The second value says why its events are printed as
+    /// `name=value`, where that is so.
+    pub fn tracepoint(
+        tracefs: &Tracefs,
+        category: &str,
+        format: Format,
+    ) -> (Decoder, Option<UnknownForm>) {
+        let (print, unknown) = tracefs.print(&format);
+        let probe = Probe {
+            group: category.to_owned(),
+            name: format.name.clone(),
+            origin: Origin::Kernel,
+            fields: tracefs::fields(&format),
+            print,
+        };
+        (
+            Decoder {
+                probe: Arc::new(probe),
+                shape: Shape::Tracepoint(format),
+            },
+            unknown,
+        )
+    }
+
+    /// For an event with a record of its own. The names of system calls' arguments come from tracefs;
+    /// without it they are `arg0` to `arg5`.
+    pub fn kernel(event: &KernelEvent, tracefs: Option<&Arc<Tracefs>>) -> Decoder {
+        let builtin = match event {
+            KernelEvent::SchedSwitch => &builtin::SCHED_SWITCH,
+            KernelEvent::SchedWaking => &builtin::SCHED_WAKING,
+            KernelEvent::SchedWakeup => &builtin::SCHED_WAKEUP,
+            KernelEvent::SchedWakeupNew => &builtin::SCHED_WAKEUP_NEW,
+            KernelEvent::SchedMigrateTask => &builtin::SCHED_MIGRATE_TASK,
+            KernelEvent::ProcessFork => &builtin::PROCESS_FORK,
+            KernelEvent::ProcessExec => &builtin::PROCESS_EXEC,
+            KernelEvent::ProcessExit => &builtin::PROCESS_EXIT,
+            KernelEvent::SysEnter(numbers) => {
+                return Decoder::syscalls(Syscalls::new(Way::Enter, numbers, tracefs.cloned()));
+            }
+            KernelEvent::SysExit(numbers) => {
+                return Decoder::syscalls(Syscalls::new(Way::Exit, numbers, None));
+            }
+        };
+        Decoder {
+            probe: Arc::new(kernel_probe(builtin)),
+            shape: Shape::Kernel,
+        }
+    }
+
+    fn syscalls(syscalls: Syscalls) -> Decoder {
+        Decoder {
+            probe: Arc::clone(syscalls.any()),
+            shape: Shape::Syscalls(syscalls),
+        }
+    }
+
+    /// The probe. For system calls, where one probe of the session stands for many, the one that
+    /// their losses are reported under.
+    pub fn probe(&self) -> &Arc<Probe> {
+        &self.probe
+    }
+
+    /// Makes an event of a record. A record whose body is of another probe's sort has
+    /// [`Value::Fault`] in every field.
+    pub fn event(&self, record: Record) -> Event {
+        let (probe, values) = self.hit(record.body, record.tid);
+        Event {
+            time: record.time,
+            cpu: record.cpu,
+            pid: record.tgid,
+            tid: record.tid,
+            comm: Comm(record.comm),
+            late: false,
+            what: What::Hit { probe, values },
+        }
+    }
+
+    /// Makes an event of a loss; it stands at the end of the time in which the events were lost.
+    pub fn lost(&self, lost: &Lost) -> Event {
+        Event {
+            time: lost.before,
+            cpu: lost.cpu,
+            pid: 0,
+            tid: 0,
+            comm: Comm::default(),
+            late: false,
+            what: What::Lost {
+                probe: Arc::clone(&self.probe),
+                count: lost.count,
+                after: lost.after,
+                reason: lost.reason,
+            },
+        }
+    }
+
+    fn hit(&self, body: Body, tid: u32) -> (Arc<Probe>, Vec<Value>) {
+        let values = match (&self.shape, body) {
+            (Shape::Slots(kinds), Body::Slots { slots, texts }) => slot_values(kinds, slots, texts),
+            (Shape::Arguments(locations), Body::Arguments { location, values }) => {
+                let arguments = locations
+                    .get(location as usize)
+                    .map_or(&[][..], Vec::as_slice);
+                let count = self.probe.fields.len();
+                (0..count)
+                    .map(|index| argument(arguments.get(index), values.get(index)))
+                    .collect()
+            }
+            (Shape::Tracepoint(format), Body::Tracepoint(bytes)) => record::values(format, &bytes),
+            (Shape::Syscalls(syscalls), Body::SysEnter { number, args }) => {
+                return syscalls.entered(number, args);
+            }
+            (Shape::Syscalls(syscalls), Body::SysExit { number, result }) => {
+                return syscalls.returned(number, result);
+            }
+            (Shape::Kernel, body) => match kernel_values(body, tid) {
+                Some(values) if values.len() == self.probe.fields.len() => values,
+                _ => self.faults(),
+            },
+            _ => self.faults(),
+        };
+        (Arc::clone(&self.probe), values)
+    }
+
+    fn faults(&self) -> Vec<Value> {
+        vec![Value::Fault; self.probe.fields.len()]
+    }
+}
+
+/// The decoders of a session, by probe.
+#[derive(Debug, Default)]
+pub struct Decoders(HashMap<ProbeId, Decoder>);
+
+impl Decoders {
+    /// Adds a probe's decoder, in place of the one it had.
+    pub fn insert(&mut self, probe: ProbeId, decoder: Decoder) {
+        self.0.insert(probe, decoder);
+    }
+
+    /// The decoder of a probe.
+    pub fn get(&self, probe: ProbeId) -> Option<&Decoder> {
+        self.0.get(&probe)
+    }
+
+    /// Makes an event of a record; `None` where nobody knows its probe.
+    pub fn event(&self, record: Record) -> Option<Event> {
+        Some(self.0.get(&record.probe)?.event(record))
+    }
+
+    /// Makes an event of a loss; `None` where nobody knows its probe.
+    pub fn lost(&self, lost: &Lost) -> Option<Event> {
+        Some(self.0.get(&lost.probe)?.lost(lost))
+    }
+}
+
+/// What to fetch at a hit of a tracepoint with fields of these kinds: all slots up to
+/// [`MAX_SLOTS`], and the text that pairs of them lead to, in the order of the fields.
+pub fn slots_of(kinds: impl IntoIterator<Item = FieldKind>) -> Fetch {
+    let mut count = 0;
+    let mut text = Vec::new();
+    for kind in kinds {
+        let slots = kind.slot_count();
+        if count + slots > MAX_SLOTS {
+            break;
+        }
+        if kind.is_text_or_bytes() {
+            text.push((count as u8, count as u8 + 1));
+        }
+        count += slots;
+    }
+    Fetch::Slots {
+        count: count as u8,
+        text,
+    }
+}
+
+/// What to probe for a kernel tracepoint of this format.
+pub fn tracepoint_probe(id: ProbeId, category: &str, format: &Format) -> TracepointProbe {
+    let syscall_arguments = category == "syscalls";
+    let read =
+        |field: &&format::FormatField| !(syscall_arguments && syscall::is_copied(&field.name));
+    let dynamic = |field: &format::FormatField| {
+        let relative = field.location()? == format::Location::Descriptor;
+        Some(Dynamic {
+            offset: field.offset,
+            relative,
+        })
+    };
+    let fields: Vec<_> = format.fields.iter().filter(read).collect();
+    let ends = fields
+        .iter()
+        .map(|field| field.offset.saturating_add(field.size));
+    TracepointProbe {
+        id,
+        category: category.to_owned(),
+        name: format.name.clone(),
+        size: ends.max().unwrap_or(8),
+        dynamic: fields.iter().copied().filter_map(dynamic).collect(),
+    }
+}
+
+/// `Option<u64>`, `str`.
+pub fn type_name(kind: FieldKind) -> String {
+    match (kind.kind, kind.optional) {
+        (Kind::Formatted, _) => "str".to_owned(),
+        (kind, true) => format!("Option<{}>", kind.name()),
+        (kind, false) => kind.name().to_owned(),
+    }
+}
+
+fn kernel_probe(builtin: &Builtin) -> Probe {
+    let print = match builtin.compile() {
+        Ok(compiled) => Print::Kernel(Box::new(compiled)),
+        Err(_) => Print::Plain,
+    };
+    let field = |(name, type_name): &(&str, &str)| Field::new(*name, *type_name);
+    Probe {
+        group: "sched".to_owned(),
+        name: builtin.name.to_owned(),
+        origin: Origin::Kernel,
+        fields: builtin.fields.iter().map(field).collect(),
+        print,
+    }
+}
+
+fn slot_values(kinds: &[FieldKind], slots: Option<Vec<u64>>, texts: Vec<Text>) -> Vec<Value> {
+    let Some(slots) = slots else {
+        return vec![Value::Fault; kinds.len()];
+    };
+    let mut rest = slots.as_slice();
+    let mut texts = texts.into_iter();
+    let value = |kind: &FieldKind| {
+        let Some((own, after)) = rest.split_at_checked(kind.slot_count()) else {
+            // Fields behind it are not captured either, even where they would need fewer slots.
+            rest = &[];
+            return Value::NotCaptured;
+        };
+        rest = after;
+        if kind.is_text_or_bytes() {
+            text_value(kind.kind, texts.next())
+        } else {
+            slot_value(*kind, own)
+        }
+    };
+    kinds.iter().map(value).collect()
+}
+
+fn text_value(kind: Kind, text: Option<Text>) -> Value {
+    match text {
+        None => Value::NotCaptured,
+        Some(Text::Null) => Value::Absent,
+        Some(Text::Fault) => Value::Fault,
+        Some(Text::Bytes { bytes, full_length }) => {
+            let bytes = bytes.into_boxed_slice();
+            if kind == Kind::Bytes {
+                Value::Bytes { bytes, full_length }
+            } else {
+                Value::Text { bytes, full_length }
+            }
+        }
+    }
+}
+
+/// The value of a field that is no text, from as many slots as its kind has.
+fn slot_value(kind: FieldKind, slots: &[u64]) -> Value {
+    let slots = match slots {
+        [0, ..] if kind.has_presence_slot() => return Value::Absent,
+        [_, value @ ..] if kind.has_presence_slot() => value,
+        all => all,
+    };
+    let low = slots.first().copied().unwrap_or(0);
+    let high = slots.get(1).copied().unwrap_or(0);
+    match kind.kind {
+        Kind::U8 => Value::Unsigned(u64::from(low as u8)),
+        Kind::U16 => Value::Unsigned(u64::from(low as u16)),
+        Kind::U32 => Value::Unsigned(u64::from(low as u32)),
+        Kind::U64 => Value::Unsigned(low),
+        Kind::I8 => Value::Signed(i64::from(low as i8)),
+        Kind::I16 => Value::Signed(i64::from(low as i16)),
+        Kind::I32 => Value::Signed(i64::from(low as i32)),
+        Kind::I64 => Value::Signed(low as i64),
+        Kind::U128 => Value::Unsigned128(u128::from(high) << 64 | u128::from(low)),
+        Kind::I128 => Value::Signed128((u128::from(high) << 64 | u128::from(low)) as i128),
+        Kind::Bool => Value::Bool(low as u8 != 0),
+        // No char: the number, which is then plainly none.
+        Kind::Char => match char::from_u32(low as u32) {
+            Some(character) => Value::Char(character),
+            None => Value::Unsigned(u64::from(low as u32)),
+        },
+        Kind::F32 => Value::F32(f32::from_bits(low as u32)),
+        Kind::F64 => Value::F64(f64::from_bits(low)),
+        Kind::Pointer => Value::Pointer(low),
+        Kind::Duration => {
+            let nanoseconds = Duration::from_nanos(u64::from(high as u32));
+            Value::Duration(Duration::from_secs(low).saturating_add(nanoseconds))
+        }
+        // Their slots are an address and a length; the text itself travels beside.
+        Kind::Str | Kind::Bytes | Kind::Formatted => Value::Pointer(low),
+    }
+}
+
+fn argument(argument: Option<&Argument>, value: Option<&Option<u64>>) -> Value {
+    match (argument, value) {
+        // This location has fewer arguments than another one of the probe.
+        (None, _) => Value::Absent,
+        (
+            Some(Argument {
+                place: Place::Unsupported(_),
+                ..
+            }),
+            _,
+        ) => Value::Unsupported,
+        (Some(_), None) => Value::NotCaptured,
+        (Some(_), Some(None)) => Value::Fault,
+        (Some(argument), Some(Some(bits))) => {
+            let bits = Scalar {
+                size: argument.width,
+                signed: argument.signed,
+            }
+            .wrap(*bits);
+            if argument.signed {
+                Value::Signed(bits as i64)
+            } else {
+                Value::Unsigned(bits)
+            }
+        }
+    }
+}
+
+/// The values of an event with a record of its own, in the order of [`builtin`]'s fields.
+fn kernel_values(body: Body, tid: u32) -> Option<Vec<Value>> {
+    let number = |number: u32| Value::Signed(i64::from(number as i32));
+    let comm = |task: &Task| Value::text(Comm(task.comm).bytes());
+    let who = |task: &Task| {
+        [
+            comm(task),
+            number(task.tid),
+            Value::Signed(task.prio.into()),
+        ]
+    };
+    Some(match body {
+        Body::SchedSwitch {
+            prev,
+            prev_state,
+            next,
+        } => {
+            let mut values = Vec::with_capacity(7);
+            values.extend(who(&prev));
+            values.push(Value::Signed(prev_state as i64));
+            values.extend(who(&next));
+            values
+        }
+        Body::Wake { task, target_cpu } => {
+            let mut values = Vec::with_capacity(4);
+            values.extend(who(&task));
+            values.push(number(target_cpu));
+            values
+        }
+        Body::Migrate { task, from, to } => {
+            let mut values = Vec::with_capacity(5);
+            values.extend(who(&task));
+            values.extend([number(from), number(to)]);
+            values
+        }
+        Body::Fork { parent, child } => {
+            vec![
+                comm(&parent),
+                number(parent.tid),
+                comm(&child),
+                number(child.tid),
+            ]
+        }
+        Body::Exec { filename, old_tid } => {
+            vec![
+                text_value(Kind::Str, Some(filename)),
+                number(tid),
+                number(old_tid),
+            ]
+        }
+        Body::Exit { task, group_dead } => {
+            let mut values = Vec::with_capacity(4);
+            values.extend(who(&task));
+            values.push(Value::Bool(group_dead));
+            values
+        }
+        Body::Slots { .. }
+        | Body::Arguments { .. }
+        | Body::Tracepoint(_)
+        | Body::SysEnter { .. }
+        | Body::SysExit { .. } => return None,
+    })
+}

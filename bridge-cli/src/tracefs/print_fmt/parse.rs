@@ -1,0 +1,557 @@
+//! From words to expressions: the part of C that `print fmt` texts are made of.
+//!
+//! A recursive descent over [`Token`]s. What it does not know (a call of a kernel function, a
+//! structure's member, a loop) is an [`UnknownForm`], never a guess.
+
+use super::expression::{Binary, Expression, Table, Unary};
+use super::token::Token;
+use super::{Names, UnknownForm};
+use crate::tracefs::c_type::{self, Scalar};
+use crate::tracefs::format::{FormatField, Shape};
+
+/// How deep expressions may be nested; the deepest of a real kernel has 30.
+const DEEPEST: usize = 200;
+
+/// Reads expressions off a list of words.
+pub(super) struct Parser<'a> {
+    pub tokens: &'a [Token],
+    pub fields: &'a [FormatField],
+    pub names: &'a dyn Names,
+    /// Variables of the statement expressions around.
+    locals: Vec<(String, Scalar)>,
+    depth: usize,
+}
+
+type Parsed<T = Expression> = Result<T, UnknownForm>;
+
+impl<'a> Parser<'a> {
+    pub(super) fn new(
+        tokens: &'a [Token],
+        fields: &'a [FormatField],
+        names: &'a dyn Names,
+    ) -> Parser<'a> {
+        Parser {
+            tokens,
+            fields,
+            names,
+            locals: Vec::new(),
+            depth: 0,
+        }
+    }
+
+    /// Takes the sign if it comes next.
+    pub(super) fn take(&mut self, sign: &str) -> bool {
+        let found = self.is(sign);
+        if found {
+            self.tokens = &self.tokens[1..];
+        }
+        found
+    }
+
+    fn is(&self, sign: &str) -> bool {
+        matches!(self.tokens.first(), Some(Token::Sign(next)) if *next == sign)
+    }
+
+    fn expect(&mut self, sign: &str) -> Parsed<()> {
+        if self.take(sign) {
+            Ok(())
+        } else {
+            Err(self.unexpected())
+        }
+    }
+
+    /// The word that should not stand here, as an error.
+    pub(super) fn unexpected(&self) -> UnknownForm {
+        match self.tokens.first() {
+            None => UnknownForm::new("it ends too early"),
+            Some(Token::Name(name)) => UnknownForm::new(format!("the name {name}")),
+            Some(Token::Number(number, _)) => UnknownForm::new(format!("the number {number}")),
+            Some(Token::Text(text)) => {
+                UnknownForm::new(format!("the text \"{}\"", String::from_utf8_lossy(text)))
+            }
+            Some(Token::Sign(sign)) => UnknownForm::new(format!("the sign {sign}")),
+        }
+    }
+
+    fn name(&mut self) -> Parsed<&'a str> {
+        match self.tokens {
+            [Token::Name(name), rest @ ..] => {
+                self.tokens = rest;
+                Ok(name)
+            }
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn text(&mut self) -> Parsed<&'a [u8]> {
+        match self.tokens {
+            [Token::Text(text), rest @ ..] => {
+                self.tokens = rest;
+                Ok(text)
+            }
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// An expression without a comma.
+    pub(super) fn expression(&mut self) -> Parsed {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err(UnknownForm::new("expressions nested too deeply"));
+        }
+        let condition = self.binary(0)?;
+        let expression = if self.take("?") {
+            // `a ?: b` is `a ? a : b`.
+            let yes = if self.is(":") {
+                condition.clone()
+            } else {
+                self.expression()?
+            };
+            self.expect(":")?;
+            let no = self.expression()?;
+            Expression::Choose(Box::new([condition, yes, no])).folded()
+        } else {
+            condition
+        };
+        self.depth -= 1;
+        Ok(expression)
+    }
+
+    fn binary(&mut self, weakest: u8) -> Parsed {
+        let mut left = self.unary()?;
+        loop {
+            let Some(Token::Sign(sign)) = self.tokens.first() else {
+                return Ok(left);
+            };
+            let Some((operator, strength)) = operator(sign) else {
+                return Ok(left);
+            };
+            if strength < weakest {
+                return Ok(left);
+            }
+            self.tokens = &self.tokens[1..];
+            let right = self.binary(strength + 1)?;
+            left = Expression::Binary(operator, Box::new(left), Box::new(right)).folded();
+        }
+    }
+
+    fn unary(&mut self) -> Parsed {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err(UnknownForm::new("expressions nested too deeply"));
+        }
+        let operators = [
+            ("-", Unary::Minus),
+            ("!", Unary::Not),
+            ("~", Unary::Complement),
+        ];
+        let expression = if let Some((_, operator)) =
+            operators.iter().find(|(sign, _)| self.is(sign))
+        {
+            self.tokens = &self.tokens[1..];
+            Expression::Unary(*operator, Box::new(self.unary()?)).folded()
+        } else if self.take("+") {
+            self.unary()?
+        } else if self.take("&") {
+            let of = self.unary()?;
+            match of {
+                // The address of the first element of what follows it.
+                Expression::Index(of, index) if *index == Expression::Number(0, Scalar::INT) => *of,
+                Expression::Field(..) => Expression::AddressOf(Box::new(of)),
+                _ => {
+                    return Err(UnknownForm::new(
+                        "the address of something that is no field",
+                    ));
+                }
+            }
+        } else {
+            self.postfix()?
+        };
+        self.depth -= 1;
+        Ok(expression)
+    }
+
+    fn postfix(&mut self) -> Parsed {
+        let mut of = self.primary()?;
+        while self.take("[") {
+            let index = self.expression()?;
+            self.expect("]")?;
+            of = Expression::Index(Box::new(of), Box::new(index));
+        }
+        if self.is(".") || self.is("->") {
+            return Err(UnknownForm::new("a member of a structure"));
+        }
+        Ok(of)
+    }
+
+    fn primary(&mut self) -> Parsed {
+        match self.tokens {
+            [Token::Number(bits, scalar), rest @ ..] => {
+                self.tokens = rest;
+                Ok(Expression::Number(*bits, *scalar))
+            }
+            [Token::Text(text), rest @ ..] => {
+                self.tokens = rest;
+                Ok(Expression::Text(text.as_slice().into()))
+            }
+            [Token::Sign("("), Token::Sign("{"), rest @ ..] => {
+                self.tokens = rest;
+                self.block()
+            }
+            [Token::Sign("("), rest @ ..] => {
+                if let Some((cast, after)) = self.type_in_brackets(rest) {
+                    self.tokens = after;
+                    let of = self.unary()?;
+                    return Ok(match cast {
+                        Type::Scalar(scalar) => Expression::Cast(scalar, Box::new(of)).folded(),
+                        Type::Pointer => match of {
+                            Expression::Number(bits, _) => Expression::Number(bits, Scalar::ULONG),
+                            Expression::Field(_, scalar) if scalar.size < 8 => {
+                                Expression::Cast(Scalar::ULONG, Box::new(of))
+                            }
+                            other => other,
+                        },
+                    });
+                }
+                self.tokens = rest;
+                let inner = self.expression()?;
+                self.expect(")")?;
+                Ok(inner)
+            }
+            [
+                Token::Name(record),
+                Token::Sign("->"),
+                Token::Name(field),
+                rest @ ..,
+            ] if record == "REC" => {
+                self.tokens = rest;
+                let (index, of) = self.field(field)?;
+                Ok(Expression::Field(index, scalar_of(of)))
+            }
+            [Token::Name(name), Token::Sign("("), rest @ ..] => {
+                self.tokens = rest;
+                self.call(name)
+            }
+            [Token::Name(name), rest @ ..] => {
+                if let Some(local) = self.locals.iter().rposition(|(local, _)| local == name) {
+                    self.tokens = rest;
+                    return Ok(Expression::Local(local));
+                }
+                let Some(value) = self.names.constant(name) else {
+                    return Err(self.unexpected());
+                };
+                self.tokens = rest;
+                let scalar = Scalar {
+                    size: if i32::try_from(value).is_ok() { 4 } else { 8 },
+                    signed: true,
+                };
+                Ok(Expression::Number(value as u64, scalar))
+            }
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn field(&self, name: &str) -> Parsed<(usize, &'a FormatField)> {
+        let index = self.fields.iter().position(|field| field.name == name);
+        let index = index.ok_or_else(|| {
+            UnknownForm::new(format!("the field {name}, which the record has not"))
+        })?;
+        Ok((index, &self.fields[index]))
+    }
+
+    /// `({ type name = expression; … expression; })`, behind its first two signs.
+    fn block(&mut self) -> Parsed {
+        let outer = self.locals.len();
+        let mut variables = Vec::new();
+        let result = loop {
+            let words = self
+                .tokens
+                .iter()
+                .take_while(|token| matches!(token, Token::Name(_)))
+                .count();
+            let assigned = matches!(self.tokens.get(words), Some(Token::Sign("=")));
+            if words < 2 || !assigned {
+                let result = self.expression()?;
+                self.expect(";")?;
+                break result;
+            }
+            let (type_name, after) = self.tokens.split_at(words - 1);
+            let scalar = match joined(type_name).as_str() {
+                "__auto_type" => None,
+                name => Some(self.scalar(name)?),
+            };
+            self.tokens = after;
+            let name = self.name()?;
+            self.expect("=")?;
+            let value = self.expression()?;
+            self.expect(";")?;
+            variables.push(match scalar {
+                Some(scalar) => Expression::Cast(scalar, Box::new(value)),
+                None => value,
+            });
+            self.locals
+                .push((name.to_owned(), scalar.unwrap_or(Scalar::ULONG)));
+        };
+        self.expect("}")?;
+        self.expect(")")?;
+        self.locals.truncate(outer);
+        Ok(Expression::Block(variables.into(), Box::new(result)))
+    }
+
+    fn call(&mut self, function: &str) -> Parsed {
+        let expression = match function {
+            "__get_str"
+            | "__get_rel_str"
+            | "__get_dynamic_array"
+            | "__get_rel_dynamic_array"
+            | "__get_sockaddr"
+            | "__get_rel_sockaddr" => {
+                let (index, field) = self.field_argument()?;
+                Expression::Field(index, scalar_of(field))
+            }
+            "__get_dynamic_array_len" | "__get_rel_dynamic_array_len" => {
+                let (index, field) = self.field_argument()?;
+                Expression::Length(index, scalar_of(field).size)
+            }
+            "__get_bitmask" | "__get_rel_bitmask" | "__get_cpumask" | "__get_rel_cpumask" => {
+                Expression::Bitmask(self.field_argument()?.0)
+            }
+            "__print_flags" | "__print_flags_u64" => {
+                let of = Box::new(self.expression()?);
+                self.expect(",")?;
+                let delimiter = self.text()?.into();
+                Expression::Flags {
+                    of,
+                    delimiter,
+                    table: self.table()?,
+                }
+            }
+            "__print_symbolic" | "__print_symbolic_u64" => {
+                let of = Box::new(self.expression()?);
+                Expression::Symbolic {
+                    of,
+                    table: self.table()?,
+                }
+            }
+            "__print_hex" | "__print_hex_str" => {
+                let of = Box::new(self.expression()?);
+                self.expect(",")?;
+                let length = Box::new(self.expression()?);
+                Expression::Hex {
+                    of,
+                    length,
+                    separated: function == "__print_hex",
+                }
+            }
+            "__print_array" => {
+                let of = Box::new(self.expression()?);
+                self.expect(",")?;
+                let count = Box::new(self.expression()?);
+                self.expect(",")?;
+                let size = self.element_size()?;
+                Expression::Array { of, count, size }
+            }
+            "__print_dynamic_array" => {
+                let (index, field) = self.field_name()?;
+                self.expect(",")?;
+                let size = self.element_size()?;
+                let length = Expression::Length(index, scalar_of(field).size);
+                let size_of_one = Expression::Number(size.into(), Scalar::ULONG);
+                let count =
+                    Expression::Binary(Binary::Divide, Box::new(length), Box::new(size_of_one));
+                let of = Box::new(Expression::Field(index, scalar_of(field)));
+                Expression::Array {
+                    of,
+                    count: Box::new(count),
+                    size,
+                }
+            }
+            "__print_ns_to_secs" | "__print_ns_without_secs" => {
+                let operator = if function == "__print_ns_to_secs" {
+                    Binary::Divide
+                } else {
+                    Binary::Remainder
+                };
+                let of = Expression::Cast(Scalar::ULONG, Box::new(self.expression()?));
+                let second = Expression::Number(1_000_000_000, Scalar::ULONG);
+                Expression::Binary(operator, Box::new(of), Box::new(second))
+            }
+            "__builtin_expect" => {
+                let of = self.expression()?;
+                self.expect(",")?;
+                self.expression()?;
+                of
+            }
+            "sizeof" => {
+                let size = self.size_of()?;
+                return Ok(Expression::Number(size, Scalar::ULONG));
+            }
+            _ => return Err(UnknownForm::new(format!("the function {function}"))),
+        };
+        self.expect(")")?;
+        Ok(expression)
+    }
+
+    fn field_name(&mut self) -> Parsed<(usize, &'a FormatField)> {
+        let name = self.name()?;
+        self.field(name)
+    }
+
+    fn field_argument(&mut self) -> Parsed<(usize, &'a FormatField)> {
+        let field = self.field_name()?;
+        if self.is(")") {
+            Ok(field)
+        } else {
+            Err(self.unexpected())
+        }
+    }
+
+    /// A constant expression that is 1, 2, 4 or 8.
+    fn element_size(&mut self) -> Parsed<u8> {
+        match self.expression()? {
+            Expression::Number(size @ (1 | 2 | 4 | 8), _) => Ok(size as u8),
+            _ => Err(UnknownForm::new("an array whose elements are no numbers")),
+        }
+    }
+
+    /// `sizeof(`, behind its bracket, up to and with the closing one.
+    fn size_of(&mut self) -> Parsed<u64> {
+        if let Some((of, after)) = self.type_in_brackets(self.tokens) {
+            self.tokens = after;
+            return Ok(match of {
+                Type::Scalar(scalar) => scalar.size.into(),
+                Type::Pointer => 8,
+            });
+        }
+        if let Some(close) = self
+            .tokens
+            .iter()
+            .position(|token| *token == Token::Sign(")"))
+            && let Some(size) = self.names.size_of(&joined(&self.tokens[..close]))
+        {
+            self.tokens = &self.tokens[close + 1..];
+            return Ok(size);
+        }
+        let size = match self.expression()? {
+            Expression::Field(index, _) => self.fields[index].size.into(),
+            Expression::Number(_, scalar) => scalar.size.into(),
+            _ => return Err(UnknownForm::new("the size of an expression")),
+        };
+        self.expect(")")?;
+        Ok(size)
+    }
+
+    /// `{ 1, "one" }, { 2, "two" }` behind a comma, perhaps ended by `{ -1, NULL }`.
+    fn table(&mut self) -> Parsed<Table> {
+        let mut table = Vec::new();
+        while self.take(",") {
+            self.expect("{")?;
+            let Expression::Number(value, _) = self.expression()? else {
+                return Err(UnknownForm::new("a table whose numbers are not constant"));
+            };
+            self.expect(",")?;
+            match self.expression()? {
+                Expression::Text(name) => table.push((value, name)),
+                // The end mark, where the kernel's macro puts one.
+                Expression::Number(0, _) => {}
+                _ => return Err(UnknownForm::new("a table whose names are not constant")),
+            }
+            self.expect("}")?;
+        }
+        Ok(table.into())
+    }
+
+    /// A type and the closing bracket, and what follows.
+    fn type_in_brackets(&self, tokens: &'a [Token]) -> Option<(Type, &'a [Token])> {
+        let words = tokens
+            .iter()
+            .take_while(|token| matches!(token, Token::Name(_)))
+            .count();
+        if words == 0 {
+            return None;
+        }
+        let (name, mut after) = tokens.split_at(words);
+        let mut pointer = false;
+        loop {
+            match after {
+                [Token::Sign("*"), rest @ ..] => {
+                    pointer = true;
+                    after = rest;
+                }
+                [Token::Name(word), rest @ ..] if pointer && word == "const" => after = rest,
+                [Token::Sign(")"), rest @ ..] => {
+                    let name = joined(name);
+                    return match (pointer, self.scalar(&name)) {
+                        (true, _) => Some((Type::Pointer, rest)),
+                        (false, Ok(scalar)) => Some((Type::Scalar(scalar), rest)),
+                        (false, Err(_)) => None,
+                    };
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    fn scalar(&self, name: &str) -> Parsed<Scalar> {
+        let named = c_type::named(name).or_else(|| self.names.scalar(name));
+        named.ok_or_else(|| UnknownForm::new(format!("the type {name}")))
+    }
+}
+
+enum Type {
+    Scalar(Scalar),
+    Pointer,
+}
+
+fn joined(tokens: &[Token]) -> String {
+    let words = tokens.iter().map(|token| match token {
+        Token::Name(name) => name.as_str(),
+        Token::Sign(sign) => sign,
+        Token::Number(..) | Token::Text(_) => "",
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// The type of a field's integer, or of its elements.
+fn scalar_of(field: &FormatField) -> Scalar {
+    match field.shape {
+        Shape::Integer { signed } => Scalar {
+            size: field.size as u8,
+            signed,
+        },
+        Shape::Numbers(element) | Shape::DynamicNumbers(_, element) => Scalar {
+            size: element.size,
+            signed: element.signed,
+        },
+        Shape::Pointer => Scalar::ULONG,
+        Shape::Bool
+        | Shape::Text
+        | Shape::Bytes
+        | Shape::DynamicText(_)
+        | Shape::DynamicBytes(_) => Scalar::UCHAR,
+    }
+}
+
+fn operator(sign: &str) -> Option<(Binary, u8)> {
+    Some(match sign {
+        "*" => (Binary::Multiply, 10),
+        "/" => (Binary::Divide, 10),
+        "%" => (Binary::Remainder, 10),
+        "+" => (Binary::Add, 9),
+        "-" => (Binary::Subtract, 9),
+        "<<" => (Binary::ShiftLeft, 8),
+        ">>" => (Binary::ShiftRight, 8),
+        "<" => (Binary::Less, 7),
+        "<=" => (Binary::LessOrEqual, 7),
+        ">" => (Binary::Greater, 7),
+        ">=" => (Binary::GreaterOrEqual, 7),
+        "==" => (Binary::Equal, 6),
+        "!=" => (Binary::NotEqual, 6),
+        "&" => (Binary::And, 5),
+        "^" => (Binary::ExclusiveOr, 4),
+        "|" => (Binary::Or, 3),
+        "&&" => (Binary::BothTrue, 2),
+        "||" => (Binary::EitherTrue, 1),
+        _ => return None,
+    })
+}

@@ -1,0 +1,167 @@
+//! What kernel addresses mean: function names from `/proc/kallsyms`, and the constant texts that
+//! tracefs publishes in `printk_formats` so that tools can print a `const char *` of a record.
+//!
+//! Both are read on first need. Without the rights (`kptr_restrict`, no CAP_SYSLOG) every address in
+//! kallsyms is 0; then an address is printed as a number, as the kernel does for one it cannot name.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+/// The names of a kernel's addresses.
+#[derive(Debug, Default)]
+pub struct Symbols {
+    kallsyms: Option<PathBuf>,
+    printk_formats: Option<PathBuf>,
+    functions: OnceLock<Functions>,
+    strings: OnceLock<HashMap<u64, Box<[u8]>>>,
+}
+
+#[derive(Debug, Default)]
+struct Functions {
+    /// In order of address; of several at one address the first stands first.
+    rows: Vec<(u64, u32)>,
+    /// `name` or `name [module]`, each ended by a newline.
+    names: String,
+}
+
+impl Symbols {
+    /// Names nothing.
+    pub fn none() -> Symbols {
+        Symbols::default()
+    }
+
+    /// Reads these two files when a name is asked for.
+    pub fn new(kallsyms: impl Into<PathBuf>, printk_formats: impl Into<PathBuf>) -> Symbols {
+        Symbols {
+            kallsyms: Some(kallsyms.into()),
+            printk_formats: Some(printk_formats.into()),
+            ..Symbols::default()
+        }
+    }
+
+    /// Appends `name+0x10/0x40 [module]` or `name [module]`; `0x…` where the address has no name.
+    pub fn write(&self, address: u64, with_offset: bool, out: &mut Vec<u8>) {
+        let functions = self.functions.get_or_init(|| {
+            let text = self
+                .kallsyms
+                .as_ref()
+                .and_then(|path| std::fs::read(path).ok());
+            Functions::parse(&String::from_utf8_lossy(&text.unwrap_or_default()))
+        });
+        let Some((name, module, offset, size)) = functions.find(address) else {
+            return crate::print::hexadecimal(address, out);
+        };
+        out.extend_from_slice(name.as_bytes());
+        if with_offset {
+            let _ = write!(out, "+{offset:#x}/{size:#x}");
+        }
+        if let Some(module) = module {
+            out.push(b' ');
+            out.extend_from_slice(module.as_bytes());
+        }
+    }
+
+    /// The constant text at an address.
+    pub fn string(&self, address: u64) -> Option<&[u8]> {
+        let strings = self.strings.get_or_init(|| {
+            let text = self
+                .printk_formats
+                .as_ref()
+                .and_then(|path| std::fs::read(path).ok());
+            strings(&text.unwrap_or_default())
+        });
+        strings.get(&address).map(|text| &**text)
+    }
+}
+
+impl Functions {
+    /// `ffffffff81000000 T name\t[module]` a line.
+    fn parse(text: &str) -> Functions {
+        let mut functions = Functions::default();
+        for line in text.lines() {
+            let mut parts = line.splitn(3, ' ');
+            let address = parts
+                .next()
+                .and_then(|text| u64::from_str_radix(text, 16).ok());
+            let (Some(address), Some(_kind), Some(name)) = (address, parts.next(), parts.next())
+            else {
+                continue;
+            };
+            if address != 0 {
+                functions.rows.push((address, functions.names.len() as u32));
+                functions.names.push_str(name);
+                functions.names.push('\n');
+            }
+        }
+        functions.rows.sort_by_key(|row| row.0);
+        functions
+    }
+
+    /// Name, module in brackets, offset in the symbol and its size.
+    fn find(&self, address: u64) -> Option<(&str, Option<&str>, u64, u64)> {
+        let after = self.rows.partition_point(|row| row.0 <= address);
+        let start = self.rows.get(after.checked_sub(1)?)?.0;
+        // As the kernel, which gives no size to what nothing follows.
+        let end = self.rows.get(after)?.0;
+        let first = self.rows.partition_point(|row| row.0 < start);
+        let name = self.names[self.rows[first].1 as usize..].lines().next()?;
+        let (name, module) = match name.split_once('\t') {
+            Some((name, module)) => (name, Some(module)),
+            None => (name, None),
+        };
+        Some((name, module, address - start, end - start))
+    }
+}
+
+/// `0xffffffff828195af : "thaw_processes"` a line.
+fn strings(text: &[u8]) -> HashMap<u64, Box<[u8]>> {
+    let row = |line: &[u8]| {
+        let line = std::str::from_utf8(line).ok()?;
+        let (address, text) = line.split_once(" : ")?;
+        let address = u64::from_str_radix(address.trim().strip_prefix("0x")?, 16).ok()?;
+        let text = text.strip_prefix('"')?.strip_suffix('"')?;
+        Some((address, text.as_bytes().into()))
+    };
+    text.split(|&byte| byte == b'\n').filter_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_named_by_the_first_symbol_below_it() {
+        let functions = Functions::parse(
+            "ffffffff81000000 T first\nffffffff81000000 T alias\nffffffff81000040 t next\n\
+             ffffffffc0000010 t inside\t[module]\nffffffffc0000020 t last\t[module]\n0 T hidden\n",
+        );
+        assert_eq!(
+            functions.find(0xffff_ffff_8100_0010),
+            Some(("first", None, 0x10, 0x40))
+        );
+        assert_eq!(
+            functions.find(0xffff_ffff_c000_0010),
+            Some(("inside", Some("[module]"), 0, 0x10))
+        );
+        assert_eq!(functions.find(0x1000), None);
+        assert_eq!(functions.find(u64::MAX), None);
+    }
+
+    #[test]
+    fn published_texts_are_found_by_address() {
+        let strings = strings(b"0xff10 : \"rcu_preempt\"\nnonsense\n0xff20 : \"a \" b\"\n");
+        assert_eq!(&*strings[&0xff10], b"rcu_preempt");
+        assert_eq!(&*strings[&0xff20], b"a \" b");
+        assert_eq!(strings.len(), 2);
+    }
+
+    #[test]
+    fn without_any_file_an_address_is_a_number() {
+        let mut out = Vec::new();
+        Symbols::none().write(0xabc, true, &mut out);
+        assert_eq!(out, b"0xabc");
+        assert_eq!(Symbols::none().string(1), None);
+    }
+}
