@@ -102,9 +102,8 @@ proptest! {
     #[test]
     fn items_of_one_time_keep_the_order_of_their_rings(plans in plans()) {
         for out in run(&plans, usize::MAX).0 {
-            prop_assert!(out.windows(2).all(|pair| {
-                pair[0].time < pair[1].time || pair[0].ring <= pair[1].ring
-            }));
+            let kept = |pair: &[Item]| pair[0].time < pair[1].time || pair[0].ring <= pair[1].ring;
+            prop_assert!(out.windows(2).all(kept));
         }
     }
 
@@ -134,9 +133,8 @@ proptest! {
         merge.finish(&mut out);
         times.sort();
         prop_assert_eq!(out.iter().map(|item| item.time).collect::<Vec<_>>(), times);
-        prop_assert!(out.windows(2).all(|pair| {
-            pair[0].time < pair[1].time || pair[0].number < pair[1].number
-        }));
+        let kept = |pair: &[Item]| pair[0].time < pair[1].time || pair[0].number < pair[1].number;
+        prop_assert!(out.windows(2).all(kept));
     }
 }
 

@@ -8,12 +8,12 @@
 //! | key | |
 //! | --- | --- |
 //! | `time_ns` | CLOCK_MONOTONIC, nanoseconds; of a loss: when it was noticed |
-//! | `cpu`, `pid`, `tid`, `comm` | where and who; a loss has only `cpu` |
+//! | `cpu`, `pid`, `tid`, `comm` | where and who; a loss has only `cpu`, `null` where the kernel does not tell |
 //! | `event` | `group:name` |
 //! | `origin` | `application`, `usdt` or `kernel` |
 //! | `late` | `true`, only where the event stands behind one of a later time |
 //! | `fields` | an object: name → value, in the probe's order; a name that comes twice gets `#2`, `#3` … |
-//! | `lost`, `after_ns`, `reason` | how many, since when, and `ring_full` or `recursion` |
+//! | `lost`, `after_ns`, `reason` | how many, since when, and `ring_full`, `recursion` or `busy` |
 //!
 //! Values:
 //!
@@ -40,7 +40,7 @@ use linkme::distributed_slice;
 use super::{Buffered, Exporter, FORMATS, Format, Outcome, PerProbe, Sink};
 use crate::event::{Event, Origin, Probe, UNKNOWN_LENGTH, Value, What};
 use crate::print::{self, decimal};
-use tracebraid_bpf::record::LostReason;
+use tracebraid_bpf::record::{Lost, LostReason};
 
 // The lint counts the section that the row is put into.
 #[allow(unsafe_code)]
@@ -80,7 +80,10 @@ impl Exporter for Json {
         out.extend_from_slice(b"{\"time_ns\":");
         decimal(event.time, out);
         out.extend_from_slice(b",\"cpu\":");
-        decimal(event.cpu, out);
+        match event.cpu {
+            Lost::UNKNOWN_CPU => out.extend_from_slice(b"null"),
+            cpu => decimal(cpu, out),
+        }
         if let What::Hit { .. } = event.what {
             out.extend_from_slice(b",\"pid\":");
             decimal(event.pid, out);
@@ -119,6 +122,7 @@ impl Exporter for Json {
                 out.extend_from_slice(match reason {
                     LostReason::RingFull => b",\"reason\":\"ring_full\"}\n".as_slice(),
                     LostReason::Recursion => b",\"reason\":\"recursion\"}\n",
+                    LostReason::Busy => b",\"reason\":\"busy\"}\n",
                 });
             }
         }

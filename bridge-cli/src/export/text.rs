@@ -10,6 +10,7 @@
 //! ```text
 //!                <lost>-0       [001]   5131.204990000: orders:charge: LOST 17 events in 1.203ms: the ring was full
 //! ```
+//! A loss that the kernel counts for all CPUs together has `[  -]` in place of the CPU.
 //! An event that comes after later ones begins its body with `(late) `.
 
 use std::io;
@@ -20,7 +21,7 @@ use unicode_width::UnicodeWidthStr;
 use super::{Buffered, Exporter, FORMATS, Format, Outcome, PerProbe, Sink};
 use crate::event::{Event, Probe, What};
 use crate::print::{self, decimal};
-use tracebraid_bpf::record::LostReason;
+use tracebraid_bpf::record::{Lost, LostReason};
 
 // The lint counts the section that the row is put into.
 #[allow(unsafe_code)]
@@ -111,7 +112,10 @@ fn name_and_id(comm: &[u8], tid: u32, out: &mut Vec<u8>) {
 /// ` [%03d] %6u.%09u`
 fn cpu_and_time(cpu: u32, time: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(b" [");
-    padded(cpu, 3, b'0', out);
+    match cpu {
+        Lost::UNKNOWN_CPU => out.extend_from_slice(b"  -"),
+        cpu => padded(cpu, 3, b'0', out),
+    }
     out.extend_from_slice(b"] ");
     padded(time / 1_000_000_000, 6, b' ', out);
     out.push(b'.');
@@ -141,5 +145,6 @@ fn lost(count: u64, nanoseconds: u64, reason: LostReason, out: &mut Vec<u8>) {
     out.extend_from_slice(match reason {
         LostReason::RingFull => b": the ring was full".as_slice(),
         LostReason::Recursion => b": hit inside another event of its kind on that CPU",
+        LostReason::Busy => b": too many threads were inside probes at once",
     });
 }

@@ -18,7 +18,7 @@ use tracebraid_bpf::spec::{
 use tracebraid_wire::kind::{FieldKind, Kind};
 
 use super::syscall::{self, Syscalls, Way};
-use crate::event::{Comm, Event, Field, Origin, Print, Probe, Value, What};
+use crate::event::{Comm, Event, Field, Origin, Print, Probe, UNKNOWN_LENGTH, Value, What};
 use crate::tracefs::builtin::{self, Builtin};
 use crate::tracefs::format::{self, Format};
 use crate::tracefs::print_fmt::UnknownForm;
@@ -85,9 +85,13 @@ impl Decoder {
         let locations: Vec<Vec<Argument>> = locations.iter().map(arguments).collect();
         let longest = locations.iter().max_by_key(|arguments| arguments.len());
         let field = |(index, argument): (usize, &Argument)| {
-            let sign = if argument.signed { 'i' } else { 'u' };
+            let letter = match (argument.float, argument.signed) {
+                (true, _) => 'f',
+                (false, true) => 'i',
+                (false, false) => 'u',
+            };
             let bits = u32::from(argument.width) * 8;
-            Field::new(format!("arg{index}"), format!("{sign}{bits}"))
+            Field::new(format!("arg{index}"), format!("{letter}{bits}"))
         };
         let fields = longest.map(|arguments| arguments.iter().enumerate().map(field).collect());
         let probe = Probe {
@@ -416,6 +420,10 @@ fn argument(argument: Option<&Argument>, value: Option<&Option<u64>>) -> Value {
         ) => Value::Unsupported,
         (Some(_), None) => Value::NotCaptured,
         (Some(_), Some(None)) => Value::Fault,
+        (Some(Argument { float: true, width: 4, .. }), Some(Some(bits))) => {
+            Value::F32(f32::from_bits(*bits as u32))
+        }
+        (Some(Argument { float: true, .. }), Some(Some(bits))) => Value::F64(f64::from_bits(*bits)),
         (Some(argument), Some(Some(bits))) => {
             let bits = Scalar {
                 size: argument.width,
@@ -475,11 +483,14 @@ fn kernel_values(body: Body, tid: u32) -> Option<Vec<Value>> {
             ]
         }
         Body::Exec { filename, old_tid } => {
-            vec![
-                text_value(Kind::Str, Some(filename)),
-                number(tid),
-                number(old_tid),
-            ]
+            let filename = match text_value(Kind::Str, Some(filename)) {
+                // The kernel does not say how long a name was that it cut.
+                Value::Text { bytes, full_length } if full_length > bytes.len() as u64 => {
+                    Value::Text { bytes, full_length: UNKNOWN_LENGTH }
+                }
+                whole => whole,
+            };
+            vec![filename, number(tid), number(old_tid)]
         }
         Body::Exit { task, group_dead } => {
             let mut values = Vec::with_capacity(4);
