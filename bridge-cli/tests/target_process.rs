@@ -2,70 +2,21 @@
 //! threads, and when it is no process to be traced.
 
 mod case_program;
+mod running_program;
 
 use std::ffi::{OsStr, OsString};
-use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::Command;
 
 use bridge::error::ErrorKind;
-use bridge::target::{Process, Scan};
-use case_program::{build, run, scratch};
-
-/// A process that is killed and waited for at the end of the test.
-struct Running(Child);
-
-impl Running {
-    /// Starts a command and waits until it says that it is ready.
-    fn start(command: &mut Command) -> Running {
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap())
-            .read_line(&mut line)
-            .unwrap();
-        assert_eq!(line, "ready\n");
-        Running(child)
-    }
-
-    fn process(&self) -> Process {
-        Process::open(self.0.id()).unwrap()
-    }
-
-    fn scan(&self) -> Scan {
-        self.process().binaries().unwrap()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn program() -> PathBuf {
-    build(&["usdt/waits.c"], &["-pthread"])
-}
-
-/// The scan has to hold the waiting program as its first binary, under this name.
-fn has(scan: &Scan, path: &Path, deleted: bool) {
-    let binary = &scan.binaries[0];
-    assert_eq!((binary.path(), binary.is_deleted()), (path, deleted));
-    let names: Vec<String> = binary
-        .usdt_probes()
-        .iter()
-        .map(bridge::target::UsdtProbe::full_name)
-        .collect();
-    assert_eq!(names, ["shop:waits"]);
-    // What a session opens is the file itself.
-    let opened = std::fs::read(binary.open_path()).unwrap();
-    assert!(opened.windows(11).any(|bytes| bytes == b"shop\0waits\0"));
-}
+use bridge::target::Process;
+use case_program::{build, scratch};
+use running_program::{Running, has, waiting_program};
 
 #[test]
 fn names_of_any_form_lead_to_their_file() {
-    let program = program();
+    let program = waiting_program();
     let directory = scratch("names");
     let mut names: Vec<OsString> = [
         "with space",
@@ -92,7 +43,7 @@ fn names_of_any_form_lead_to_their_file() {
 
 #[test]
 fn a_path_near_the_limit_is_read_whole() {
-    let program = program();
+    let program = waiting_program();
     let mut path = scratch("deep");
     while path.as_os_str().len() < 3500 {
         path.push("d".repeat(200));
@@ -106,7 +57,7 @@ fn a_path_near_the_limit_is_read_whole() {
 
 #[test]
 fn a_symbolic_link_shows_as_the_file_it_leads_to() {
-    let program = program();
+    let program = waiting_program();
     let link = scratch("link").join("link");
     std::os::unix::fs::symlink(&program, &link).unwrap();
     let running = Running::start(&mut Command::new(&link));
@@ -117,7 +68,7 @@ fn a_symbolic_link_shows_as_the_file_it_leads_to() {
 fn a_removed_program_is_read_from_the_process_and_said_to_be_removed() {
     for name in ["app", "app (deleted)"] {
         let path = scratch("removed").join(name);
-        std::fs::copy(program(), &path).unwrap();
+        std::fs::copy(waiting_program(), &path).unwrap();
         let running = Running::start(&mut Command::new(&path));
         std::fs::remove_file(&path).unwrap();
         has(&running.scan(), &path, true);
@@ -127,7 +78,7 @@ fn a_removed_program_is_read_from_the_process_and_said_to_be_removed() {
 #[test]
 fn a_replaced_program_is_never_mistaken_for_the_new_file() {
     let path = scratch("replaced").join("app");
-    std::fs::copy(program(), &path).unwrap();
+    std::fs::copy(waiting_program(), &path).unwrap();
     let running = Running::start(&mut Command::new(&path));
     let other = build(&["usdt/counts.c"], &[]);
     std::fs::remove_file(&path).unwrap();
@@ -143,7 +94,7 @@ fn a_replaced_program_is_never_mistaken_for_the_new_file() {
 #[test]
 fn a_library_of_a_process_is_found_beside_its_program() {
     let library = build(&["usdt/counts.c"], &["-shared", "-fPIC"]);
-    let running = Running::start(Command::new(program()).env("LD_PRELOAD", &library));
+    let running = Running::start(Command::new(waiting_program()).env("LD_PRELOAD", &library));
     let scan = running.scan();
     let found = scan
         .binaries
@@ -185,7 +136,7 @@ fn an_address_of_the_file_and_the_load_bias_give_the_address_in_the_process() {
 
 #[test]
 fn threads_are_listed_with_their_names() {
-    let running = Running::start(&mut Command::new(program()));
+    let running = Running::start(&mut Command::new(waiting_program()));
     let threads = running.process().threads().unwrap();
     let names: Vec<&OsStr> = threads
         .iter()
@@ -197,7 +148,7 @@ fn threads_are_listed_with_their_names() {
 
 #[test]
 fn a_thread_s_number_is_no_process_and_the_process_is_named() {
-    let running = Running::start(&mut Command::new(program()));
+    let running = Running::start(&mut Command::new(waiting_program()));
     let second = running.process().threads().unwrap()[1].tid;
     let error = Process::open(second).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Target);
@@ -207,7 +158,7 @@ fn a_thread_s_number_is_no_process_and_the_process_is_named() {
 
 #[test]
 fn a_process_that_ends_is_said_to_have_ended_whoever_has_its_number_then() {
-    let mut running = Running::start(&mut Command::new(program()));
+    let mut running = Running::start(&mut Command::new(waiting_program()));
     let process = running.process();
     assert!(process.is_alive());
     running.0.kill().unwrap();
@@ -233,96 +184,11 @@ fn a_process_that_ends_is_said_to_have_ended_whoever_has_its_number_then() {
 }
 
 #[test]
-fn numbers_of_no_process_and_kernel_threads_are_refused() {
+fn a_number_of_no_process_is_refused() {
     let error = Process::open(u32::MAX).unwrap_err();
     assert_eq!(
         error.to_string(),
         format!("there is no process {}", u32::MAX)
-    );
-    // Process 2 is kthreadd, except in an inner pid namespace.
-    if std::fs::read("/proc/2/comm").is_ok_and(|name| name == b"kthreadd\n") {
-        let error = Process::open(2).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "2 is a thread of the kernel, not a program"
-        );
-    }
-}
-
-/// Whether this test may make namespaces of this sort; where not, there is nothing to be seen.
-fn may_unshare(what: &[&str]) -> bool {
-    Command::new("unshare")
-        .args(what)
-        .arg("true")
-        .output()
-        .is_ok_and(|run| run.status.success())
-}
-
-#[test]
-fn a_program_in_another_mount_namespace_is_read_through_the_process() {
-    if !may_unshare(&["-m"]) {
-        eprintln!("not tested: no right to make a mount namespace");
-        return;
-    }
-    let directory = scratch("mounted");
-    let path = directory.join("app");
-    // At the same path, our own namespace holds another program.
-    std::fs::copy(build(&["usdt/counts.c"], &[]), &path).unwrap();
-    let script = "mount -t tmpfs none \"$1\" && cp \"$2\" \"$1/app\" && exec \"$1/app\"";
-    let mut command = Command::new("unshare");
-    command
-        .args(["-m", "sh", "-c", script, "sh"])
-        .arg(&directory)
-        .arg(program());
-    let running = Running::start(&mut command);
-    has(&running.scan(), &path, false);
-}
-
-#[test]
-fn a_process_in_an_inner_pid_namespace_is_known_by_both_of_its_numbers() {
-    let inner = ["-p", "-f", "--kill-child"];
-    if !may_unshare(&inner) {
-        eprintln!("not tested: no right to make a pid namespace");
-        return;
-    }
-    let running = Running::start(Command::new("unshare").args(inner).arg(program()));
-    let outer = running.0.id();
-    let children = std::fs::read_to_string(format!("/proc/{outer}/task/{outer}/children")).unwrap();
-    let pid: u32 = children.split_whitespace().next().unwrap().parse().unwrap();
-    let process = Process::open(pid).unwrap();
-    assert_eq!(process.namespace_pids().first(), Some(&pid));
-    assert_eq!(process.namespace_pids().last(), Some(&1));
-    let threads = process.threads().unwrap();
-    assert_eq!(threads[1].namespace_tids.last(), Some(&2));
-}
-
-#[test]
-fn a_32_bit_program_is_refused() {
-    // An unused tail of the ELF header tells nothing to the kernel: only a true 32-bit program will do.
-    let source = scratch("narrow").join("narrow.s");
-    let program = source.with_extension("");
-    let text = ".globl _start\n_start: mov $4,%eax\nmov $1,%ebx\nmov $text,%ecx\nmov $6,%edx\n\
-        int $0x80\n1: mov $29,%eax\nint $0x80\njmp 1b\ntext: .ascii \"ready\\n\"\n";
-    std::fs::write(&source, text).unwrap();
-    run(Command::new("cc")
-        .args(["-m32", "-nostdlib", "-static", "-o"])
-        .arg(&program)
-        .arg(&source));
-    let probe = Command::new(&program).stdout(Stdio::null()).spawn();
-    let Ok(mut probe) = probe else {
-        eprintln!("not tested: this kernel runs no 32-bit programs");
-        return;
-    };
-    let _ = probe.kill();
-    let _ = probe.wait();
-    let running = Running::start(&mut Command::new(&program));
-    let error = Process::open(running.0.id()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Target);
-    assert!(
-        error
-            .to_string()
-            .ends_with("a 32-bit program, which cannot be traced"),
-        "{error}"
     );
 }
 

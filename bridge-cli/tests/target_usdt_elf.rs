@@ -9,6 +9,7 @@ use std::process::Command;
 use bridge::error::ErrorKind;
 use bridge::target::{Binary, Machine, Semaphore, UsdtNotes, UsdtProbe, Warning};
 use case_program::{build, lld_flags, run, scratch};
+use tracebraid_bpf::spec::Place;
 use traced_run::hits;
 
 fn open(path: &Path) -> Binary {
@@ -194,6 +195,48 @@ fn a_file_without_notes_or_without_the_way_to_them_says_which() {
         "no section headers, cannot look for USDT notes"
     );
     assert!(!found.segments().is_empty());
+}
+
+#[test]
+fn symbols_that_went_to_a_debug_file_are_found_there_and_only_in_the_right_one() {
+    for (checked_by, build_id) in [
+        ("build id", "-Wl,--build-id"),
+        ("checksum", "-Wl,--build-id=none"),
+    ] {
+        let program = build(&["usdt/symbols.c", "usdt/symbols_twin.c"], &[build_id]);
+        let debug = program.with_extension("debug");
+        run(Command::new("objcopy")
+            .arg("--only-keep-debug")
+            .arg(&program)
+            .arg(&debug));
+        run(Command::new("strip").arg("-s").arg(&program));
+        let link = format!("--add-gnu-debuglink={}", debug.display());
+        run(Command::new("objcopy").arg(link).arg(&program));
+        let place = |path: &Path| {
+            probe(&open(path), "by_rip").locations[0].arguments[0]
+                .place
+                .clone()
+        };
+        assert!(
+            matches!(place(&program), Place::ProbeRelative { .. }),
+            "by {checked_by}"
+        );
+        assert_eq!(
+            hits(&program)[0],
+            ("shop:by_rip".to_owned(), vec![Some(-20i64 as u64)])
+        );
+
+        // A debug file of another build has other addresses.
+        let other = build(
+            &["usdt/symbols_twin.c", "usdt/symbols.c"],
+            &[build_id, "-O0"],
+        );
+        std::fs::copy(other, &debug).unwrap();
+        assert!(
+            matches!(place(&program), Place::Unsupported(_)),
+            "by {checked_by}"
+        );
+    }
 }
 
 #[test]

@@ -14,13 +14,10 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 
+use super::debug_file;
 use super::image::{Image, Machine, Place, Segment};
-use super::note::{RawNote, walk};
 use super::sdk::{self, SdkTables, Tracepoint};
 use super::usdt::{self, UsdtNotes, UsdtProbe};
-
-/// The largest section or segment that is read for a build id or a debug link, bytes.
-const MAX_SMALL: u64 = 64 << 10;
 
 /// Which file it is, whatever it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -93,7 +90,7 @@ impl Binary {
             .iter()
             .flat_map(|point| point.locations.iter().map(|location| location.address))
             .collect();
-        let notes = usdt::read(&image, None, &own);
+        let notes = usdt::read(&image, &|| debug_file::find(&image, path), &own);
         let id = FileId {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -184,14 +181,7 @@ impl Binary {
 
     /// The linker's identification of this build.
     pub fn build_id(&self) -> Option<Vec<u8>> {
-        self.image.notes.iter().find_map(|segment| {
-            let bytes = self.image.read(segment.offset, segment.size, MAX_SMALL)?;
-            let alignment = if segment.alignment == 8 { 8 } else { 4 };
-            walk(&bytes, self.image.endianness, alignment)
-                .map_while(std::result::Result::ok)
-                .find(|note: &RawNote<'_>| note.owner == b"GNU" && note.kind == 3)
-                .map(|note| note.description.to_vec())
-        })
+        debug_file::build_id(&self.image)
     }
 }
 

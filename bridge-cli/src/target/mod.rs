@@ -20,6 +20,7 @@
 
 mod argument;
 mod binary;
+mod debug_file;
 mod image;
 mod maps;
 mod note;

@@ -6,6 +6,7 @@
 //! belong to the process: a probe of ours must never overlap them ([`SdkTables::site_at`]).
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use tracebraid_bpf::spec;
 use tracebraid_wire::kind::FieldKind;
@@ -73,7 +74,7 @@ pub struct Tracepoint {
 }
 
 /// A field of a tracepoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TracepointField {
     /// Its name.
     pub name: String,
@@ -236,6 +237,7 @@ pub(crate) fn read(image: &Image) -> SdkTables {
     let mut reader = Reader {
         image,
         files: HashMap::new(),
+        known: HashMap::new(),
         damaged: 0,
     };
     let mut tracepoints = Vec::new();
@@ -277,6 +279,8 @@ fn notes_of(
 struct Reader<'a> {
     image: &'a Image,
     files: HashMap<u64, Option<String>>,
+    /// Which of the tracepoints read so far is which.
+    known: HashMap<Identity, usize>,
     damaged: usize,
 }
 
@@ -306,12 +310,16 @@ impl Reader<'_> {
             };
             point.sites = of_point.remove(&address).unwrap_or_default();
             // One tracepoint may have been linked in several copies.
-            match tracepoints.iter_mut().find(|known| is_copy(known, &point)) {
-                Some(known) => {
+            match self.known.entry(Identity::of(&point)) {
+                Entry::Occupied(known) => {
+                    let known = &mut tracepoints[*known.get()];
                     known.locations.append(&mut point.locations);
                     known.sites.append(&mut point.sites);
                 }
-                None => tracepoints.push(point),
+                Entry::Vacant(free) => {
+                    free.insert(tracepoints.len());
+                    tracepoints.push(point);
+                }
             }
         }
         Ok(())
@@ -410,10 +418,24 @@ fn rows_of(bytes: &[u8], start: u64, size: usize) -> impl Iterator<Item = (u64, 
         .filter(|(_, row)| row.iter().any(|&byte| byte != 0))
 }
 
-fn is_copy(one: &Tracepoint, other: &Tracepoint) -> bool {
-    one.provider == other.provider
-        && one.name == other.name
-        && one.fields == other.fields
-        && one.print == other.print
-        && one.is_return == other.is_return
+/// What makes two rows the same tracepoint.
+#[derive(PartialEq, Eq, Hash)]
+struct Identity {
+    names: [String; 3],
+    is_return: bool,
+    fields: Vec<TracepointField>,
+}
+
+impl Identity {
+    fn of(point: &Tracepoint) -> Identity {
+        Identity {
+            names: [
+                point.provider.clone(),
+                point.name.clone(),
+                point.print.clone(),
+            ],
+            is_return: point.is_return,
+            fields: point.fields.clone(),
+        }
+    }
 }

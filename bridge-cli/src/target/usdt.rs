@@ -14,8 +14,9 @@ use super::argument::{self, Argument, ArgumentType, Context};
 use super::image::{Image, Place, Sections};
 use super::note::{self, StapsdtNote};
 
-/// The largest `.note.stapsdt` that is read, bytes: half a million probes.
-const MAX_NOTES: u64 = 64 << 20;
+/// The largest `.note.stapsdt` that is read, bytes. Ten thousand probes take about one and a half million;
+/// a file of nothing but one-digit constants takes thirty times its size in memory.
+const MAX_NOTES: u64 = 8 << 20;
 
 /// What was found on looking for USDT notes.
 #[derive(Clone, Debug)]
@@ -53,7 +54,8 @@ impl UsdtNotes {
             for location in &probe.locations {
                 if let Some(offset) = location.offset() {
                     let sharing = at.entry(offset).or_default();
-                    if !sharing.contains(&index) {
+                    // Indices only grow.
+                    if sharing.last() != Some(&index) {
                         sharing.push(index);
                     }
                 }
@@ -114,7 +116,7 @@ pub struct UsdtLocation {
 }
 
 /// The counter of a probe that the kernel raises while somebody is attached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Semaphore {
     /// The probe has none and is always on.
     None,
@@ -259,6 +261,7 @@ impl UsdtProbe {
             locations: Vec::new(),
             warnings: Vec::new(),
         };
+        let mut warned = HashSet::new();
         for location in &self.locations {
             let Some(offset) = location.offset() else {
                 ready.warnings.push(Warning::NoCode {
@@ -270,12 +273,9 @@ impl UsdtProbe {
             if let semaphore @ (Semaphore::InBss { .. } | Semaphore::Unusable { .. }) =
                 location.semaphore
             {
-                let warning = Warning::Semaphore {
-                    probe: self.full_name(),
-                    semaphore,
-                };
-                if !ready.warnings.contains(&warning) {
-                    ready.warnings.push(warning);
+                if warned.insert(semaphore) {
+                    let probe = self.full_name();
+                    ready.warnings.push(Warning::Semaphore { probe, semaphore });
                 }
             }
             ready.locations.push(spec::Location {
@@ -291,8 +291,12 @@ impl UsdtProbe {
 }
 
 /// Looks for the notes of a binary. Notes at an address in `elsewhere` are left out: they are listed as
-/// tracepoints of the SDK.
-pub(crate) fn read(image: &Image, debug: Option<&Image>, elsewhere: &HashSet<u64>) -> UsdtNotes {
+/// tracepoints of the SDK. `debug` opens the file that symbols went to; it is asked only when one is missing.
+pub(crate) fn read(
+    image: &Image,
+    debug: &dyn Fn() -> Option<Image>,
+    elsewhere: &HashSet<u64>,
+) -> UsdtNotes {
     match &image.sections {
         Sections::Absent => return UsdtNotes::NoSectionHeaders,
         Sections::Damaged(why) => return UsdtNotes::DamagedSectionHeaders(why.clone()),
@@ -327,7 +331,11 @@ pub(crate) fn read(image: &Image, debug: Option<&Image>, elsewhere: &HashSet<u64
     }
 }
 
-fn group(image: &Image, debug: Option<&Image>, notes: Vec<StapsdtNote>) -> Vec<UsdtProbe> {
+fn group(
+    image: &Image,
+    debug: &dyn Fn() -> Option<Image>,
+    notes: Vec<StapsdtNote>,
+) -> Vec<UsdtProbe> {
     let arguments: Vec<Vec<argument::Parsed>> = notes
         .iter()
         .map(|note| argument::parse(&note.arguments, image.machine))
@@ -337,17 +345,17 @@ fn group(image: &Image, debug: Option<&Image>, notes: Vec<StapsdtNote>) -> Vec<U
         .flatten()
         .filter_map(argument::Parsed::symbol)
         .collect();
-    let symbols = if wanted.is_empty() {
-        HashMap::new()
-    } else {
-        let mut symbols = image.symbols(&wanted);
-        if let Some(debug) = debug.filter(|_| symbols.len() < wanted.len()) {
-            for (name, addresses) in debug.symbols(&wanted) {
-                symbols.entry(name).or_insert(addresses);
-            }
-        }
-        symbols
+    let mut symbols = match wanted.is_empty() {
+        true => HashMap::new(),
+        false => image.symbols(&wanted),
     };
+    if symbols.len() < wanted.len()
+        && let Some(debug) = debug()
+    {
+        for (name, addresses) in debug.symbols(&wanted) {
+            symbols.entry(name).or_insert(addresses);
+        }
+    }
     let symbol = |name: &str| match symbols.get(name) {
         None => Err(format!("the symbol {name} is not defined in the file")),
         Some(addresses) => match addresses.iter().collect::<Vec<_>>()[..] {

@@ -1,0 +1,199 @@
+//! Processes in other namespaces, kernel threads and 32-bit programs: what only some kernels and some
+//! rights let a test make. Where they do not, a test is ignored with the reason.
+
+mod case_program;
+mod running_program;
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+
+use bridge::error::ErrorKind;
+use bridge::target::Process;
+use case_program::{build, scratch};
+use libtest_mimic::{Arguments, Trial};
+use running_program::{Running, has, waiting_program};
+
+fn main() -> ExitCode {
+    if std::env::var_os(ASK).is_some() {
+        return answer();
+    }
+    let arguments = Arguments::from_args();
+    let trials = vec![
+        trial(
+            "a_program_in_another_mount_namespace_is_read_through_the_process",
+            unshare_is_refused(&["-m"]),
+            a_program_in_another_mount_namespace_is_read_through_the_process,
+        ),
+        trial(
+            "a_process_in_an_inner_pid_namespace_is_known_by_both_of_its_numbers",
+            unshare_is_refused(&INNER_PIDS),
+            a_process_in_an_inner_pid_namespace_is_known_by_both_of_its_numbers,
+        ),
+        trial(
+            "a_bridge_in_an_inner_pid_namespace_does_not_guess_initial_numbers",
+            unshare_is_refused(&INNER_PIDS),
+            a_bridge_in_an_inner_pid_namespace_does_not_guess_initial_numbers,
+        ),
+        trial(
+            "a_kernel_thread_is_refused",
+            no_kernel_thread(),
+            a_kernel_thread_is_refused,
+        ),
+        trial(
+            "a_32_bit_program_is_refused",
+            no_32_bit_programs(),
+            a_32_bit_program_is_refused,
+        ),
+    ];
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// A test that is ignored where there is a reason, unless TRACEBRAID_REQUIRE lists `namespaces`.
+fn trial(name: &str, missing: Option<String>, test: fn()) -> Trial {
+    let required = std::env::var("TRACEBRAID_REQUIRE")
+        .is_ok_and(|list| list.split(',').any(|one| one == "namespaces"));
+    let name = match &missing {
+        Some(why) => format!("{name} (needs {why})"),
+        None => name.to_owned(),
+    };
+    let ignored = missing.is_some() && !required;
+    Trial::test(name, move || {
+        test();
+        Ok(())
+    })
+    .with_ignored_flag(ignored)
+}
+
+const INNER_PIDS: [&str; 5] = ["-p", "-f", "--kill-child", "-m", "--mount-proc"];
+
+fn unshare_is_refused(what: &[&str]) -> Option<String> {
+    let output = Command::new("unshare").args(what).arg("true").output();
+    let allowed = output.is_ok_and(|output| output.status.success());
+    (!allowed).then(|| "the right to make namespaces".to_owned())
+}
+
+fn a_program_in_another_mount_namespace_is_read_through_the_process() {
+    let directory = scratch("mounted");
+    let path = directory.join("app");
+    // At the same path, our own namespace holds another program.
+    std::fs::copy(build(&["usdt/counts.c"], &[]), &path).unwrap();
+    let script = "mount -t tmpfs none \"$1\" && cp \"$2\" \"$1/app\" && exec \"$1/app\"";
+    let mut command = Command::new("unshare");
+    command
+        .args(["-m", "sh", "-c", script, "sh"])
+        .arg(&directory)
+        .arg(waiting_program());
+    let running = Running::start(&mut command);
+    has(&running.scan(), &path, false);
+    // The paths that lead to it from here lead to it by hand, too.
+    for way in ["exe".to_owned(), format!("root{}", path.display())] {
+        let path = PathBuf::from(format!("/proc/{}/{way}", running.0.id()));
+        let binary = bridge::target::Binary::open(&path).unwrap();
+        assert_eq!(binary.usdt_probes()[0].name, "waits");
+    }
+}
+
+/// The process that `unshare -f` started.
+fn child_of(running: &Running) -> u32 {
+    let outer = running.0.id();
+    let children = std::fs::read_to_string(format!("/proc/{outer}/task/{outer}/children")).unwrap();
+    children.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+fn a_process_in_an_inner_pid_namespace_is_known_by_both_of_its_numbers() {
+    let running = Running::start(
+        Command::new("unshare")
+            .args(INNER_PIDS)
+            .arg(waiting_program()),
+    );
+    let pid = child_of(&running);
+    let process = Process::open(pid).unwrap();
+    assert_eq!(process.namespace_pids().first(), Some(&pid));
+    assert_eq!(process.namespace_pids().last(), Some(&1));
+    let threads = process.threads().unwrap();
+    assert_eq!(threads[1].namespace_tids.last(), Some(&2));
+    if process.initial_namespace_pid().is_some() {
+        assert_eq!(process.initial_namespace_pid(), Some(pid));
+    }
+}
+
+/// Set for the copy of this program that runs in the inner namespace.
+const ASK: &str = "TARGET_NAMESPACES_ASK";
+
+fn a_bridge_in_an_inner_pid_namespace_does_not_guess_initial_numbers() {
+    let output = Command::new("unshare")
+        .args(INNER_PIDS)
+        .arg(std::env::current_exe().unwrap())
+        .env(ASK, "1")
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "1 [1] None\n");
+}
+
+/// What the copy in the inner namespace prints: itself as it sees it.
+fn answer() -> ExitCode {
+    let own = Process::open(std::process::id()).unwrap();
+    println!(
+        "{} {:?} {:?}",
+        own.pid(),
+        own.namespace_pids(),
+        own.initial_namespace_pid()
+    );
+    ExitCode::SUCCESS
+}
+
+fn no_kernel_thread() -> Option<String> {
+    // Process 2 is kthreadd, except in an inner pid namespace.
+    let there = std::fs::read("/proc/2/comm").is_ok_and(|name| name == b"kthreadd\n");
+    (!there).then(|| "to see the kernel's threads".to_owned())
+}
+
+fn a_kernel_thread_is_refused() {
+    let error = Process::open(2).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Target);
+    assert_eq!(
+        error.to_string(),
+        "2 is a thread of the kernel, not a program"
+    );
+}
+
+/// A program of 32 bits that says it is ready and waits.
+fn narrow_program() -> Option<PathBuf> {
+    let source = scratch("narrow").join("narrow.s");
+    let program = source.with_extension("");
+    let text = ".globl _start\n_start: mov $4,%eax\nmov $1,%ebx\nmov $text,%ecx\nmov $6,%edx\n\
+        int $0x80\n1: mov $29,%eax\nint $0x80\njmp 1b\ntext: .ascii \"ready\\n\"\n";
+    std::fs::write(&source, text).unwrap();
+    let built = Command::new("cc")
+        .args(["-m32", "-nostdlib", "-static", "-o"])
+        .args([&program, &source])
+        .output()
+        .unwrap();
+    built.status.success().then_some(program)
+}
+
+fn no_32_bit_programs() -> Option<String> {
+    let runs = narrow_program().is_some_and(|program| {
+        Command::new(program)
+            .stdout(Stdio::null())
+            .spawn()
+            .is_ok_and(|mut child| {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                true
+            })
+    });
+    (!runs).then(|| "a compiler and a kernel for 32-bit programs".to_owned())
+}
+
+fn a_32_bit_program_is_refused() {
+    let running = Running::start(&mut Command::new(narrow_program().unwrap()));
+    let error = Process::open(running.0.id()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Target);
+    assert!(
+        error
+            .to_string()
+            .ends_with("a 32-bit program, which cannot be traced"),
+        "{error}"
+    );
+}
