@@ -272,11 +272,10 @@ impl UsdtProbe {
             };
             if let semaphore @ (Semaphore::InBss { .. } | Semaphore::Unusable { .. }) =
                 location.semaphore
+                && warned.insert(semaphore)
             {
-                if warned.insert(semaphore) {
-                    let probe = self.full_name();
-                    ready.warnings.push(Warning::Semaphore { probe, semaphore });
-                }
+                let probe = self.full_name();
+                ready.warnings.push(Warning::Semaphore { probe, semaphore });
             }
             ready.locations.push(spec::Location {
                 offset,

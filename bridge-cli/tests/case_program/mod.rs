@@ -4,14 +4,27 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A directory of this test's own.
+/// A directory of this test's own. Those of runs that have ended are removed first.
 pub(crate) fn scratch(purpose: &str) -> PathBuf {
+    static SWEEP: Once = Once::new();
     static NEXT: AtomicU32 = AtomicU32::new(0);
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    SWEEP.call_once(|| {
+        for entry in std::fs::read_dir(root).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let run = name
+                .to_str()
+                .and_then(|name| name.rsplit('-').nth(1)?.parse::<u32>().ok());
+            if run.is_some_and(|run| !Path::new(&format!("/proc/{run}")).exists()) {
+                let _ = std::fs::remove_dir_all(entry.path());
+            }
+        }
+    });
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("{purpose}-{}-{number}", std::process::id());
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let path = root.join(format!("{purpose}-{}-{number}", std::process::id()));
     std::fs::create_dir_all(&path).unwrap();
     path
 }
