@@ -1,0 +1,263 @@
+//! `#[tracepoint]` on a function with a body: entry and return.
+//!
+//! ```text
+//! fn charge(order_id: u64) -> R {
+//!     __point!(enter) __point!(leave) __gate_key!(gate)
+//!     let on = gate(enter, leave);                        one NOP
+//!     if on { enter(order_id) }                           cold
+//!     call1(on, |order_id| -> R { body }, order_id, |ns, end, result| leave(…))
+//! }
+//! ```
+//! `call1` runs the body: inline where it is off, through an outlined function that takes the time
+//! where it is on. So the start time lives only there, and an exit is emitted exactly where the entry
+//! was. The body takes the arguments as its own parameters: where the compiler keeps it out of line,
+//! both sides pass on the registers as they came. `self`, which a closure cannot have as a parameter,
+//! is captured.
+//!
+//! What cannot move into a closure keeps its body in place, under a guard whose drop is the exit:
+//! `#[track_caller]`, and `impl Trait` results, whose inference hints a closure would lose. In an
+//! `async fn` the guard stands inside, around an async block with the body.
+
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
+use quote::{format_ident, quote, quote_spanned};
+use syn::visit_mut::{self, VisitMut};
+use syn::{Attribute, Error, ReturnType, Signature, Token, Type, TypeInfer};
+
+use crate::arguments::{self, Binding};
+use crate::attribute::Options;
+use crate::field::Field;
+use crate::item::Item;
+use crate::outcome::Outcome;
+use crate::point::{FLAG_RETURN, Point};
+use crate::print;
+use crate::site;
+
+/// Bodies with more parameters capture them.
+const MAX_PARAMETERS: usize = 8;
+
+/// How a body is run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Style {
+    /// In a closure.
+    Closure,
+    /// Where it stands, under a guard.
+    InPlace,
+    /// In an async block, under a guard.
+    Async,
+}
+
+pub(crate) fn expand(item: Item, body: &Group, mut options: Options) -> syn::Result<TokenStream> {
+    let Item { attributes, visibility, mut signature, .. } = item;
+    check(&signature)?;
+    let (inner, body) = split_inner_attributes(body);
+    let result = Result::of(&signature);
+    let outcome = Outcome::new(&options, &signature)?;
+    let style = style(&attributes, &signature, &result, &outcome)?;
+    let bindings = arguments::bindings(&mut signature, style != Style::InPlace);
+    let fields = arguments::fields(&signature, &bindings, &mut options)?;
+    if let Some(print) = &options.print {
+        print::check(print, &fields.iter().map(|field| field.name.as_str()).collect::<Vec<_>>())?;
+    }
+
+    let (provider, name) = options.names(&signature.ident)?;
+    let entry = Point::new(provider.clone(), name.clone(), options.print.as_ref(), &fields);
+    let exit = Point {
+        provider,
+        name: format!("{name}__return"),
+        print: String::new(),
+        flags: FLAG_RETURN,
+        fields: ["ns", "end"].into_iter().chain(outcome.names()).map(str::to_owned).collect(),
+    };
+
+    let (enter, leave, gate) = (site::name("enter"), site::name("leave"), site::name("gate"));
+    let (entered, left) = (site::name("entered"), site::name("left"));
+    let define_entry = entry.define(&enter);
+    let define_exit = exit.define(&leave);
+    let define_gate = options.gate.define(&gate, signature.ident.span(), &[("e", &entry), ("r", &exit)]);
+    let emission = site::emission(&enter, &entered, &fields);
+    let allow = arguments::allow_underscores(&bindings, &fields);
+    let used = used(&bindings, &fields, &options.skip);
+    let on_exit = outcome.closure(&leave, &left);
+    let run = run(style, &bindings, &used, &result.hint, &body, &on_exit);
+    Ok(quote_spanned! {Span::mixed_site()=>
+        #(#attributes)*
+        #inner
+        #visibility #signature {
+            #define_entry
+            #define_exit
+            #define_gate
+            let (#entered, #left) = (::tracebraid::__private::kinds(), ::tracebraid::__private::kinds());
+            let on = #gate(#entered, #left);
+            #allow
+            if on {
+                #emission;
+            }
+            #run
+        }
+    })
+}
+
+/// Chooses the style, and refuses what it cannot do.
+fn style(attributes: &[Attribute], signature: &Signature, result: &Result, outcome: &Outcome) -> syn::Result<Style> {
+    if signature.asyncness.is_some() {
+        return match outcome.needs_type() {
+            Some(ret) if result.unnamed => Err(Error::new(
+                ret,
+                "`ret` of a type without a name: write `ret = ?` for Debug or `ret = %` for Display",
+            )),
+            _ => Ok(Style::Async),
+        };
+    }
+    let tracks_caller = attributes.iter().any(|attribute| attribute.path().is_ident("track_caller"));
+    match outcome.span() {
+        Some(asked) if tracks_caller => Err(Error::new(
+            asked,
+            "`ret` and `err` cannot be had of a function with `#[track_caller]`: remove one of the two",
+        )),
+        None if tracks_caller || result.unnamed => Ok(Style::InPlace),
+        _ => Ok(Style::Closure),
+    }
+}
+
+/// Refuses functions that cannot have a tracepoint.
+fn check(signature: &Signature) -> syn::Result<()> {
+    if let Some(token) = &signature.constness {
+        return Err(Error::new(
+            token.span,
+            "a `const fn` cannot have a tracepoint, since the compiler may run it: \
+             remove `const`, or put `event!` where it is called",
+        ));
+    }
+    if let Some(variadic) = &signature.variadic {
+        return Err(Error::new(
+            variadic.dots.spans[0],
+            "a function with variadic arguments cannot have a tracepoint: put `event!` into its body",
+        ));
+    }
+    Ok(())
+}
+
+/// Takes inner attributes off a body; they stand before the function instead.
+fn split_inner_attributes(body: &Group) -> (TokenStream, Group) {
+    let mut attributes = TokenStream::new();
+    let mut rest = body.stream().into_iter().peekable();
+    let mut left = TokenStream::new();
+    while let Some(token) = rest.next() {
+        let is_hash = matches!(&token, TokenTree::Punct(punct) if punct.as_char() == '#');
+        let is_bang = matches!(rest.peek(), Some(TokenTree::Punct(punct)) if punct.as_char() == '!');
+        if !(is_hash && is_bang) {
+            left.extend([token]);
+            break;
+        }
+        rest.next();
+        attributes.extend([token]);
+        attributes.extend(rest.next());
+    }
+    left.extend(rest);
+    let mut group = Group::new(Delimiter::Brace, left);
+    group.set_span(body.span());
+    (attributes, group)
+}
+
+/// The variables that the tracepoint reads: the body need not.
+fn used(bindings: &[Binding], fields: &[Field], skipped: &[syn::Ident]) -> TokenStream {
+    let used = bindings.iter().filter(|binding| {
+        let name = &binding.name;
+        !name.to_string().starts_with('_')
+            && !skipped.contains(name)
+            && fields.iter().any(|field| arguments::mentions(&field.value, name))
+    });
+    let used: Vec<_> = used.map(|binding| &binding.name).collect();
+    if used.is_empty() {
+        return TokenStream::new();
+    }
+    quote_spanned!(Span::mixed_site()=> let _ = (#(&#used,)*);)
+}
+
+/// The statements that run the body and end the function.
+fn run(
+    style: Style,
+    bindings: &[Binding],
+    used: &TokenStream,
+    result: &TokenStream,
+    body: &Group,
+    on_exit: &TokenStream,
+) -> TokenStream {
+    let span = Span::mixed_site();
+    let tokens = body.stream();
+    let muts = bindings.iter().filter(|binding| binding.mutable).map(|binding| &binding.name);
+    let rebind = quote_spanned!(span=> #(let mut #muts = #muts;)*);
+    match style {
+        Style::InPlace => quote_spanned! {span=>
+            let _guard = ::tracebraid::__private::Frame::new(on, #on_exit);
+            #body
+        },
+        // The first `return` tells the compiler the type of the block, as a signature would.
+        Style::Async => quote_spanned! {span=>
+            let guard = ::tracebraid::__private::Task::<#result, _>::new(on, #on_exit);
+            let result = async move {
+                if false {
+                    return ::tracebraid::__private::never::<#result>();
+                }
+                #used
+                #rebind
+                #tokens
+            }.await;
+            guard.finish(&result);
+            result
+        },
+        Style::Closure if bindings.len() > MAX_PARAMETERS => quote_spanned! {span=>
+            ::tracebraid::__private::call0(on, move || -> #result { #used #rebind #tokens }, #on_exit)
+        },
+        Style::Closure => {
+            let call = format_ident!("call{}", bindings.len(), span = span);
+            let names = bindings.iter().map(|binding| &binding.name);
+            let parameters = bindings.iter().map(|Binding { name, mutable }| match mutable {
+                true => quote_spanned!(span=> mut #name),
+                false => quote!(#name),
+            });
+            quote_spanned! {span=>
+                ::tracebraid::__private::#call(
+                    on,
+                    move |#(#parameters),*| -> #result { #used #tokens },
+                    #(#names,)*
+                    #on_exit
+                )
+            }
+        }
+    }
+}
+
+/// What a function returns.
+struct Result {
+    /// Its type as an expression may state it: unnamed parts are left to inference.
+    hint: TokenStream,
+    /// Whether it has such parts: `impl Trait`.
+    unnamed: bool,
+}
+
+impl Result {
+    fn of(signature: &Signature) -> Result {
+        let ReturnType::Type(_, of) = &signature.output else {
+            return Result { hint: quote_spanned!(Span::mixed_site()=> ()), unnamed: false };
+        };
+        let mut of = of.clone();
+        let mut unnamed = Unnamed(false);
+        unnamed.visit_type_mut(&mut of);
+        Result { hint: quote!(#of), unnamed: unnamed.0 }
+    }
+}
+
+/// Replaces `impl Trait` by `_`.
+struct Unnamed(bool);
+
+impl VisitMut for Unnamed {
+    fn visit_type_mut(&mut self, of: &mut Type) {
+        if matches!(of, Type::ImplTrait(_)) {
+            self.0 = true;
+            *of = Type::Infer(TypeInfer { underscore_token: Token![_](Span::mixed_site()) });
+        } else {
+            visit_mut::visit_type_mut(self, of);
+        }
+    }
+}

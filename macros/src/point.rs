@@ -1,0 +1,116 @@
+//! A point: what a tracepoint leaves in its DSO, once for all its sites.
+
+use std::env;
+
+use proc_macro2::{Ident, Literal, Span, TokenStream};
+use quote::{format_ident, quote_spanned};
+use syn::{Error, LitStr};
+
+use crate::assembly;
+use crate::field::Field;
+
+/// The return of the tracepoint without `__return` in its name (`wire::schema`).
+pub(crate) const FLAG_RETURN: u8 = 1;
+
+/// The longest name of a provider or a tracepoint, bytes.
+const MAX_NAME: usize = 255;
+
+/// A provider, a name and the names of fields. Their kinds are the compiler's to find.
+pub(crate) struct Point {
+    pub(crate) provider: String,
+    pub(crate) name: String,
+    pub(crate) print: String,
+    pub(crate) flags: u8,
+    pub(crate) fields: Vec<String>,
+}
+
+impl Point {
+    pub(crate) fn new(provider: String, name: String, print: Option<&LitStr>, fields: &[Field]) -> Point {
+        let fields = fields.iter().map(|field| field.name.clone()).collect();
+        Point { provider, name, print: print.map(LitStr::value).unwrap_or_default(), flags: 0, fields }
+    }
+
+    /// Its symbol, with the placeholder `{<prefix>k<index>}` for the kind of each field.
+    fn symbol(&self, prefix: &str) -> Literal {
+        let texts = [self.provider.as_str(), self.name.as_str()];
+        let hash = assembly::hash(texts.into_iter().chain(self.fields.iter().map(String::as_str)));
+        let mut symbol = format!(
+            "tracebraid.{}.{}.{hash:016x}",
+            assembly::symbol(&self.provider),
+            assembly::symbol(&self.name)
+        );
+        for index in 0..self.fields.len() {
+            symbol.push_str(&format!(".{{{prefix}k{index}}}"));
+        }
+        Literal::string(&symbol)
+    }
+
+    /// Defines the function `emit`, which emits an event of this point.
+    pub(crate) fn define(&self, emit: &Ident) -> TokenStream {
+        let span = Span::mixed_site();
+        let point = self.symbol("");
+        let text = |text: &str| Literal::string(&assembly::quoted(text));
+        let (provider, name, print) = (text(&self.provider), text(&self.name), text(&self.print));
+        let flags = Literal::u8_unsuffixed(self.flags);
+        let count = Literal::usize_unsuffixed(self.fields.len());
+        let mut kinds = TokenStream::new();
+        let mut fields = TokenStream::new();
+        for (index, field) in self.fields.iter().enumerate() {
+            let ident = |prefix: &str, suffix: &str| format_ident!("{prefix}{index}{suffix}", span = span);
+            let (lowered, value, kind, slots) = (ident("L", ""), ident("v", ""), ident("k", ""), ident("n", ""));
+            let (w0, o0, w1, o1, w2, o2) =
+                (ident("w", "0"), ident("o", "0"), ident("w", "1"), ident("o", "1"), ident("w", "2"), ident("o", "2"));
+            let field = text(field);
+            let separator = Literal::string(if index == 0 { "" } else { " " });
+            let index = Literal::usize_unsuffixed(index);
+            kinds.extend(quote_spanned!(span=> #lowered,));
+            fields.extend(quote_spanned! {span=>
+                { #field #index #lowered #value #separator #kind #slots #w0 #o0 #w1 #o1 #w2 #o2 }
+            });
+        }
+        quote_spanned! {span=>
+            ::tracebraid::__point! {
+                emit: #emit,
+                point: #point,
+                provider: #provider,
+                name: #name,
+                print: #print,
+                flags: #flags,
+                count: #count,
+                kinds: (#kinds),
+                fields: [#fields]
+            }
+        }
+    }
+
+    /// Its row in a gate's list. `prefix` tells its names from those of the gate's other points.
+    pub(crate) fn row(&self, prefix: &str) -> TokenStream {
+        let span = Span::mixed_site();
+        let variable = format_ident!("{prefix}kinds", span = span);
+        let point = self.symbol(prefix);
+        let kinds = (0..self.fields.len()).map(|index| {
+            let lowered = format_ident!("{}L{index}", prefix.to_uppercase(), span = span);
+            let kind = format_ident!("{prefix}k{index}", span = span);
+            quote_spanned!(span=> #lowered #kind)
+        });
+        quote_spanned!(span=> { #variable #point [#(#kinds)*] })
+    }
+}
+
+/// The provider of what does not name one: the crate that is compiled.
+pub(crate) fn default_provider() -> String {
+    let package = || env::var("CARGO_PKG_NAME").map(|name| name.replace('-', "_"));
+    env::var("CARGO_CRATE_NAME").or_else(|_| package()).unwrap_or_else(|_| "main".to_owned())
+}
+
+/// Refuses names that tools could not be told: they write `provider:name` and use globs.
+pub(crate) fn check_name(name: &str, span: Span, what: &str) -> syn::Result<()> {
+    let allowed = |char: char| char.is_alphanumeric() || matches!(char, '_' | '-' | '.');
+    if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(allowed) {
+        return Err(Error::new(
+            span,
+            format!("the {what} of a tracepoint is 1 to {MAX_NAME} bytes of letters, digits, `_`, `-` and `.`"),
+        ));
+    }
+    Ok(())
+}
