@@ -20,7 +20,15 @@ pub(crate) fn quoted(text: &str) -> String {
 
 /// A part of a symbol that a person can read; what makes it unique is a hash.
 pub(crate) fn symbol(text: &str) -> String {
-    text.chars().map(|char| if char.is_ascii_alphanumeric() { char } else { '_' }).collect()
+    text.chars()
+        .map(|char| {
+            if char.is_ascii_alphanumeric() {
+                char
+            } else {
+                '_'
+            }
+        })
+        .collect()
 }
 
 /// FNV-1a over texts, each ended by a NUL.

@@ -40,11 +40,16 @@ impl Parse for Options {
         let mut seen: Vec<Ident> = Vec::new();
         while !input.is_empty() {
             if !input.peek(Ident::peek_any) {
-                return Err(input.error(format!("expected an option of `#[tracepoint]`: {OPTIONS}")));
+                return Err(
+                    input.error(format!("expected an option of `#[tracepoint]`: {OPTIONS}"))
+                );
             }
             let option = Ident::parse_any(input)?;
             if seen.contains(&option) {
-                return Err(Error::new(option.span(), format!("`{option}` is given twice")));
+                return Err(Error::new(
+                    option.span(),
+                    format!("`{option}` is given twice"),
+                ));
             }
             options.take(&option, input)?;
             seen.push(option);
@@ -67,8 +72,12 @@ impl Options {
             point::check_name(&name.value(), name.span(), "name")?;
         }
         Ok((
-            self.provider.as_ref().map_or_else(point::default_provider, LitStr::value),
-            self.name.as_ref().map_or_else(|| function.unraw().to_string(), LitStr::value),
+            self.provider
+                .as_ref()
+                .map_or_else(point::default_provider, LitStr::value),
+            self.name
+                .as_ref()
+                .map_or_else(|| function.unraw().to_string(), LitStr::value),
         ))
     }
 
@@ -78,7 +87,9 @@ impl Options {
             "provider" => self.provider = Some(text(option, input)?),
             "print" => self.print = Some(text(option, input)?),
             "gate" => self.gate = Gate::named(&text(option, input)?)?,
-            "fields" => self.fields = list(option, input, "fields(name = value, %display, ?debug)")?,
+            "fields" => {
+                self.fields = list(option, input, "fields(name = value, %display, ?debug)")?
+            }
             "skip" => {
                 let names: Vec<Name> = list(option, input, "skip(argument, …)")?;
                 self.skip = names.into_iter().map(|name| name.0).collect();
@@ -99,7 +110,12 @@ impl Options {
 
 /// `= "text"`.
 fn text(option: &Ident, input: ParseStream<'_>) -> syn::Result<LitStr> {
-    let wrong = || Error::new(option.span(), format!("`{option}` takes a text: write `{option} = \"…\"`"));
+    let wrong = || {
+        Error::new(
+            option.span(),
+            format!("`{option}` takes a text: write `{option} = \"…\"`"),
+        )
+    };
     input.parse::<Token![=]>().map_err(|_| wrong())?;
     input.parse().map_err(|_| wrong())
 }
@@ -107,11 +123,16 @@ fn text(option: &Ident, input: ParseStream<'_>) -> syn::Result<LitStr> {
 /// `(a, b, …)`.
 fn list<T: Parse>(option: &Ident, input: ParseStream<'_>, form: &str) -> syn::Result<Vec<T>> {
     if !input.peek(token::Paren) {
-        return Err(Error::new(option.span(), format!("`{option}` takes a list: write `{form}`")));
+        return Err(Error::new(
+            option.span(),
+            format!("`{option}` takes a list: write `{form}`"),
+        ));
     }
     let content;
     parenthesized!(content in input);
-    Ok(Punctuated::<T, Token![,]>::parse_terminated(&content)?.into_iter().collect())
+    Ok(Punctuated::<T, Token![,]>::parse_terminated(&content)?
+        .into_iter()
+        .collect())
 }
 
 /// An argument's name; `self` is one.
@@ -131,7 +152,9 @@ fn asked(option: &Ident, input: ParseStream<'_>) -> syn::Result<Asked> {
     let wrong = |span| {
         Error::new(
             span,
-            format!("`{option}` is read by Display with `{option} = %` and by Debug with `{option} = ?`"),
+            format!(
+                "`{option}` is read by Display with `{option} = %` and by Debug with `{option} = ?`"
+            ),
         )
     };
     let mut form = None;
@@ -159,5 +182,8 @@ fn asked(option: &Ident, input: ParseStream<'_>) -> syn::Result<Asked> {
             return Err(wrong(option.span()));
         });
     }
-    Ok(Asked { form, span: option.span() })
+    Ok(Asked {
+        form,
+        span: option.span(),
+    })
 }

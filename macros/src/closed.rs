@@ -64,11 +64,19 @@ impl VisitMut for Leaving {
             Expr::Try(found) => self.refuse(found.question_token.span, "`?`"),
             Expr::Await(found) => self.refuse(found.await_token.span, "`.await`"),
             Expr::Yield(found) => self.refuse(found.yield_token.span, "`yield`"),
-            Expr::Break(found) => self.refuse_jump(found.break_token.span, "`break`", found.label.as_ref()),
-            Expr::Continue(found) => self.refuse_jump(found.continue_token.span, "`continue`", found.label.as_ref()),
+            Expr::Break(found) => {
+                self.refuse_jump(found.break_token.span, "`break`", found.label.as_ref())
+            }
+            Expr::Continue(found) => self.refuse_jump(
+                found.continue_token.span,
+                "`continue`",
+                found.label.as_ref(),
+            ),
             Expr::Block(found) if found.label.is_some() => {
                 let label = found.label.clone();
-        self.within(label.as_ref(), false, |this| visit_mut::visit_block_mut(this, &mut found.block));
+                self.within(label.as_ref(), false, |this| {
+                    visit_mut::visit_block_mut(this, &mut found.block)
+                });
                 return;
             }
             _ => {}
@@ -78,18 +86,24 @@ impl VisitMut for Leaving {
 
     fn visit_expr_loop_mut(&mut self, found: &mut ExprLoop) {
         let label = found.label.clone();
-        self.within(label.as_ref(), true, |this| visit_mut::visit_expr_loop_mut(this, found));
+        self.within(label.as_ref(), true, |this| {
+            visit_mut::visit_expr_loop_mut(this, found)
+        });
     }
 
     fn visit_expr_while_mut(&mut self, found: &mut ExprWhile) {
         let label = found.label.clone();
-        self.within(label.as_ref(), true, |this| visit_mut::visit_expr_while_mut(this, found));
+        self.within(label.as_ref(), true, |this| {
+            visit_mut::visit_expr_while_mut(this, found)
+        });
     }
 
     fn visit_expr_for_loop_mut(&mut self, found: &mut ExprForLoop) {
         self.visit_expr_mut(&mut found.expr);
         let label = found.label.clone();
-        self.within(label.as_ref(), true, |this| visit_mut::visit_block_mut(this, &mut found.body));
+        self.within(label.as_ref(), true, |this| {
+            visit_mut::visit_block_mut(this, &mut found.body)
+        });
     }
 
     // What jumps within these stays within them.

@@ -29,11 +29,19 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
 
 impl Event {
     fn tokens(self) -> syn::Result<TokenStream> {
-        let names: Vec<&str> = self.fields.iter().map(|field| field.name.as_str()).collect();
+        let names: Vec<&str> = self
+            .fields
+            .iter()
+            .map(|field| field.name.as_str())
+            .collect();
         if let Some(print) = &self.print {
             print::check(print, &names)?;
         }
-        let provider = self.provider.map_or_else(point::default_provider, |provider| provider.unraw().to_string());
+        let provider = self
+            .provider
+            .map_or_else(point::default_provider, |provider| {
+                provider.unraw().to_string()
+            });
         let name = self.name.unraw().to_string();
         let point = Point::new(provider, name, self.print.as_ref(), &self.fields);
         let statements = site::event(&point, self.gate, Span::call_site(), &self.fields);
@@ -53,7 +61,9 @@ impl Parse for Event {
                 _ => {
                     return Err(Error::new(
                         option.span(),
-                        format!("`{option}:` is no option of an event: there is `print: \"…\"` and `gate: \"…\"`"),
+                        format!(
+                            "`{option}:` is no option of an event: there is `print: \"…\"` and `gate: \"…\"`"
+                        ),
                     ));
                 }
             }
@@ -64,11 +74,19 @@ impl Parse for Event {
             true => Vec::new(),
             false => {
                 input.parse::<Token![,]>()?;
-                Punctuated::<Field, Token![,]>::parse_terminated(input)?.into_iter().collect()
+                Punctuated::<Field, Token![,]>::parse_terminated(input)?
+                    .into_iter()
+                    .collect()
             }
         };
         field::check(&fields)?;
-        Ok(Event { print, gate, provider, name, fields })
+        Ok(Event {
+            print,
+            gate,
+            provider,
+            name,
+            fields,
+        })
     }
 }
 

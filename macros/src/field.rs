@@ -40,13 +40,20 @@ pub(crate) fn generated(span: Span) -> Span {
 impl Field {
     /// A field that is a variable's value.
     pub(crate) fn of(variable: &Ident) -> Field {
-        Field { name: variable.unraw().to_string(), span: variable.span(), form: Form::Plain, value: quote!(#variable) }
+        Field {
+            name: variable.unraw().to_string(),
+            span: variable.span(),
+            form: Form::Plain,
+            value: quote!(#variable),
+        }
     }
 
     /// The words of the field. The value is borrowed until the end of the statement it stands in.
     pub(crate) fn lower(&self) -> TokenStream {
         let mut tokens = self.value.clone().into_iter();
-        let first = tokens.next().map_or_else(Span::mixed_site, |token| token.span());
+        let first = tokens
+            .next()
+            .map_or_else(Span::mixed_site, |token| token.span());
         let last = tokens.last().map_or(first, |token| token.span());
         let (first, last) = (generated(first), generated(last));
         // The borrow begins and ends with the user's expression, so that this is what errors underline.
@@ -75,11 +82,18 @@ impl Parse for Field {
             return assigned(name.value(), name.span(), input);
         }
         if sigil == Form::Plain && input.peek(token::Brace) {
-            return Err(input.error("a field's name is an identifier, a dotted path of them, or a text: `name = value`"));
+            return Err(input.error(
+                "a field's name is an identifier, a dotted path of them, or a text: `name = value`",
+            ));
         }
         let (name, path, span) = dotted(input)?;
         if input.is_empty() || input.peek(Token![,]) {
-            return Ok(Field { name, span, form: sigil, value: path });
+            return Ok(Field {
+                name,
+                span,
+                form: sigil,
+                value: path,
+            });
         }
         if sigil == Form::Plain && input.peek(Token![=]) && !input.peek(Token![==]) {
             return assigned(name, span, input);
@@ -95,15 +109,26 @@ impl Parse for Field {
 fn assigned(name: String, span: Span, input: ParseStream<'_>) -> syn::Result<Field> {
     input.parse::<Token![=]>()?;
     if name.is_empty() || name.contains('\0') {
-        return Err(Error::new(span, "a field's name is not empty and holds no NUL character"));
+        return Err(Error::new(
+            span,
+            "a field's name is not empty and holds no NUL character",
+        ));
     }
     let form = form(input)?;
     if input.is_empty() || input.peek(Token![,]) {
-        return Err(Error::new(span, format!("field `{name}` has no value: write `{name} = value`")));
+        return Err(Error::new(
+            span,
+            format!("field `{name}` has no value: write `{name} = value`"),
+        ));
     }
     let mut value: Expr = input.parse()?;
     closed::check(&mut value)?;
-    Ok(Field { name, span, form, value: quote!(#value) })
+    Ok(Field {
+        name,
+        span,
+        form,
+        value: quote!(#value),
+    })
 }
 
 fn form(input: ParseStream<'_>) -> syn::Result<Form> {
@@ -144,12 +169,21 @@ pub(crate) fn check(fields: &[Field]) -> syn::Result<()> {
     if let Some(surplus) = fields.get(MAX_FIELDS) {
         return Err(Error::new(
             surplus.span,
-            format!("a tracepoint has at most {MAX_FIELDS} fields, and this one has {}", fields.len()),
+            format!(
+                "a tracepoint has at most {MAX_FIELDS} fields, and this one has {}",
+                fields.len()
+            ),
         ));
     }
     for (at, field) in fields.iter().enumerate() {
-        if fields[..at].iter().any(|earlier| earlier.name == field.name) {
-            return Err(Error::new(field.span, format!("there are two fields named `{}`", field.name)));
+        if fields[..at]
+            .iter()
+            .any(|earlier| earlier.name == field.name)
+        {
+            return Err(Error::new(
+                field.span,
+                format!("there are two fields named `{}`", field.name),
+            ));
         }
     }
     Ok(())
@@ -192,20 +226,40 @@ mod tests {
             ("\"quoted key\" = %b", "quoted key", '%', "b"),
         ] {
             let fields = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-            assert_eq!(fields, [(name.to_owned(), form, value.to_owned())], "{text}");
+            assert_eq!(
+                fields,
+                [(name.to_owned(), form, value.to_owned())],
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn fields_end_at_commas_outside_of_their_expressions() {
-        let names: Vec<String> =
-            parse("a = f(1, 2), b, c = [1, 2][0], ").unwrap().into_iter().map(|field| field.0).collect();
+        let names: Vec<String> = parse("a = f(1, 2), b, c = [1, 2][0], ")
+            .unwrap()
+            .into_iter()
+            .map(|field| field.0)
+            .collect();
         assert_eq!(names, ["a", "b", "c"]);
     }
 
     #[test]
     fn what_is_no_field_is_refused() {
-        for bad in ["3", "a =", "a = %", "\"message\"", "\"\" = 3", "a b", "a == 3", "%f(x)", "?x = 3", "{ K } = 3", "a.0", "a = b?"] {
+        for bad in [
+            "3",
+            "a =",
+            "a = %",
+            "\"message\"",
+            "\"\" = 3",
+            "a b",
+            "a == 3",
+            "%f(x)",
+            "?x = 3",
+            "{ K } = 3",
+            "a.0",
+            "a = b?",
+        ] {
             assert!(parse(bad).is_err(), "{bad}");
         }
     }

@@ -47,7 +47,12 @@ enum Style {
 }
 
 pub(crate) fn expand(item: Item, body: &Group, mut options: Options) -> syn::Result<TokenStream> {
-    let Item { attributes, visibility, mut signature, .. } = item;
+    let Item {
+        attributes,
+        visibility,
+        mut signature,
+        ..
+    } = item;
     check(&signature)?;
     let (inner, body) = split_inner_attributes(body);
     let result = Result::of(&signature);
@@ -56,26 +61,45 @@ pub(crate) fn expand(item: Item, body: &Group, mut options: Options) -> syn::Res
     let bindings = arguments::bindings(&mut signature, style != Style::InPlace);
     let fields = arguments::fields(&signature, &bindings, &mut options)?;
     if let Some(print) = &options.print {
-        print::check(print, &fields.iter().map(|field| field.name.as_str()).collect::<Vec<_>>())?;
+        print::check(
+            print,
+            &fields
+                .iter()
+                .map(|field| field.name.as_str())
+                .collect::<Vec<_>>(),
+        )?;
     }
 
     let (provider, name) = options.names(&signature.ident)?;
-    let entry = Point::new(provider.clone(), name.clone(), options.print.as_ref(), &fields);
+    let entry = Point::new(
+        provider.clone(),
+        name.clone(),
+        options.print.as_ref(),
+        &fields,
+    );
     let exit = Point {
         provider,
         name: format!("{name}__return"),
         print: String::new(),
         flags: FLAG_RETURN,
-        fields: ["ns", "end"].into_iter().chain(outcome.names()).map(str::to_owned).collect(),
+        fields: ["ns", "end"]
+            .into_iter()
+            .chain(outcome.names())
+            .map(str::to_owned)
+            .collect(),
     };
 
     let (enter, leave, gate) = (site::name("enter"), site::name("leave"), site::name("gate"));
     let (entered, left) = (site::name("entered"), site::name("left"));
     let define_entry = entry.define(&enter);
     let define_exit = exit.define(&leave);
-    let define_gate = options.gate.define(&gate, signature.ident.span(), &[("e", &entry), ("r", &exit)]);
+    let define_gate = options.gate.define(
+        &gate,
+        signature.ident.span(),
+        &[("e", &entry), ("r", &exit)],
+    );
     let emission = site::emission(&enter, &entered, &fields);
-    let allow = arguments::allow_underscores(&bindings, &fields);
+    let allow = arguments::allow_for(&bindings, &fields);
     let used = used(&bindings, &fields, &options.skip);
     let on_exit = outcome.closure(&leave, &left);
     let run = run(style, &bindings, &used, &result.hint, &body, &on_exit);
@@ -98,7 +122,12 @@ pub(crate) fn expand(item: Item, body: &Group, mut options: Options) -> syn::Res
 }
 
 /// Chooses the style, and refuses what it cannot do.
-fn style(attributes: &[Attribute], signature: &Signature, result: &Result, outcome: &Outcome) -> syn::Result<Style> {
+fn style(
+    attributes: &[Attribute],
+    signature: &Signature,
+    result: &Result,
+    outcome: &Outcome,
+) -> syn::Result<Style> {
     if signature.asyncness.is_some() {
         return match outcome.needs_type() {
             Some(ret) if result.unnamed => Err(Error::new(
@@ -108,7 +137,9 @@ fn style(attributes: &[Attribute], signature: &Signature, result: &Result, outco
             _ => Ok(Style::Async),
         };
     }
-    let tracks_caller = attributes.iter().any(|attribute| attribute.path().is_ident("track_caller"));
+    let tracks_caller = attributes
+        .iter()
+        .any(|attribute| attribute.path().is_ident("track_caller"));
     match outcome.span() {
         Some(asked) if tracks_caller => Err(Error::new(
             asked,
@@ -144,7 +175,8 @@ fn split_inner_attributes(body: &Group) -> (TokenStream, Group) {
     let mut left = TokenStream::new();
     while let Some(token) = rest.next() {
         let is_hash = matches!(&token, TokenTree::Punct(punct) if punct.as_char() == '#');
-        let is_bang = matches!(rest.peek(), Some(TokenTree::Punct(punct)) if punct.as_char() == '!');
+        let is_bang =
+            matches!(rest.peek(), Some(TokenTree::Punct(punct)) if punct.as_char() == '!');
         if !(is_hash && is_bang) {
             left.extend([token]);
             break;
@@ -163,9 +195,11 @@ fn split_inner_attributes(body: &Group) -> (TokenStream, Group) {
 fn used(bindings: &[Binding], fields: &[Field], skipped: &[syn::Ident]) -> TokenStream {
     let used = bindings.iter().filter(|binding| {
         let name = &binding.name;
-        !name.to_string().starts_with('_')
+        !arguments::looks_unused(name)
             && !skipped.contains(name)
-            && fields.iter().any(|field| arguments::mentions(&field.value, name))
+            && fields
+                .iter()
+                .any(|field| arguments::mentions(&field.value, name))
     });
     let used: Vec<_> = used.map(|binding| &binding.name).collect();
     if used.is_empty() {
@@ -185,8 +219,12 @@ fn run(
 ) -> TokenStream {
     let span = Span::mixed_site();
     let tokens = body.stream();
-    let muts = bindings.iter().filter(|binding| binding.mutable).map(|binding| &binding.name);
-    let rebind = quote_spanned!(span=> #(let mut #muts = #muts;)*);
+    let muts = bindings
+        .iter()
+        .filter(|binding| binding.mutable)
+        .map(|binding| &binding.name);
+    let allow = arguments::allow_underscores();
+    let rebind = quote_spanned!(span=> #(#allow let mut #muts = #muts;)*);
     match style {
         Style::InPlace => quote_spanned! {span=>
             let _guard = ::tracebraid::__private::Frame::new(on, #on_exit);
@@ -211,16 +249,31 @@ fn run(
         },
         Style::Closure => {
             let call = format_ident!("call{}", bindings.len(), span = span);
-            let names = bindings.iter().map(|binding| &binding.name);
-            let parameters = bindings.iter().map(|Binding { name, mutable }| match mutable {
-                true => quote_spanned!(span=> mut #name),
-                false => quote!(#name),
-            });
+            let mut lets = TokenStream::new();
+            let arguments = bindings
+                .iter()
+                .enumerate()
+                .map(|(index, Binding { name, .. })| {
+                    if !arguments::looks_unused(name) {
+                        return quote!(#name);
+                    }
+                    let moved = format_ident!("argument{index}", span = span);
+                    lets.extend(quote_spanned!(span=> #allow let #moved = #name;));
+                    quote!(#moved)
+                });
+            let arguments: Vec<_> = arguments.collect();
+            let parameters = bindings
+                .iter()
+                .map(|Binding { name, mutable }| match mutable {
+                    true => quote_spanned!(span=> mut #name),
+                    false => quote!(#name),
+                });
             quote_spanned! {span=>
+                #lets
                 ::tracebraid::__private::#call(
                     on,
                     move |#(#parameters),*| -> #result { #used #tokens },
-                    #(#names,)*
+                    #(#arguments,)*
                     #on_exit
                 )
             }
@@ -239,12 +292,18 @@ struct Result {
 impl Result {
     fn of(signature: &Signature) -> Result {
         let ReturnType::Type(_, of) = &signature.output else {
-            return Result { hint: quote_spanned!(Span::mixed_site()=> ()), unnamed: false };
+            return Result {
+                hint: quote_spanned!(Span::mixed_site()=> ()),
+                unnamed: false,
+            };
         };
         let mut of = of.clone();
         let mut unnamed = Unnamed(false);
         unnamed.visit_type_mut(&mut of);
-        Result { hint: quote!(#of), unnamed: unnamed.0 }
+        Result {
+            hint: quote!(#of),
+            unnamed: unnamed.0,
+        }
     }
 }
 
@@ -255,7 +314,9 @@ impl VisitMut for Unnamed {
     fn visit_type_mut(&mut self, of: &mut Type) {
         if matches!(of, Type::ImplTrait(_)) {
             self.0 = true;
-            *of = Type::Infer(TypeInfer { underscore_token: Token![_](Span::mixed_site()) });
+            *of = Type::Infer(TypeInfer {
+                underscore_token: Token![_](Span::mixed_site()),
+            });
         } else {
             visit_mut::visit_type_mut(self, of);
         }

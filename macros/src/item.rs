@@ -41,10 +41,17 @@ pub(crate) fn expand(options: TokenStream, tokens: TokenStream) -> TokenStream {
 
 /// The item without its tracepoint.
 fn plain(item: &Item) -> TokenStream {
-    let Item { attributes, visibility, signature, body } = item;
+    let Item {
+        attributes,
+        visibility,
+        signature,
+        body,
+    } = item;
     match body {
         Some(body) => quote!(#(#attributes)* #visibility #signature #body),
-        None => quote_spanned!(Span::mixed_site()=> #(#attributes)* #visibility #signature { ::tracebraid::__private::never() }),
+        None => {
+            quote_spanned!(Span::mixed_site()=> #(#attributes)* #visibility #signature { ::tracebraid::__private::never() })
+        }
     }
 }
 
@@ -66,14 +73,25 @@ impl Parse for Item {
             input.parse::<Token![;]>()?;
             None
         };
-        Ok(Item { attributes, visibility, signature, body })
+        Ok(Item {
+            attributes,
+            visibility,
+            signature,
+            body,
+        })
     }
 }
 
 fn begins_function(input: ParseStream<'_>) -> bool {
     let fork = input.fork();
-    while fork.peek(Token![const]) || fork.peek(Token![async]) || fork.peek(Token![unsafe]) || fork.peek(Token![extern]) {
-        if fork.parse::<Ident>().is_err() && fork.call(<Ident as syn::ext::IdentExt>::parse_any).is_err() {
+    while fork.peek(Token![const])
+        || fork.peek(Token![async])
+        || fork.peek(Token![unsafe])
+        || fork.peek(Token![extern])
+    {
+        if fork.parse::<Ident>().is_err()
+            && fork.call(<Ident as syn::ext::IdentExt>::parse_any).is_err()
+        {
             return false;
         }
         if fork.peek(syn::LitStr) && fork.parse::<syn::LitStr>().is_err() {

@@ -17,14 +17,17 @@ impl Outcome {
     pub(crate) fn new(options: &Options, signature: &Signature) -> syn::Result<Outcome> {
         let Options { ret, err, .. } = *options;
         if let (Some(err), ReturnType::Default) = (err, &signature.output) {
-            return Err(Error::new(err.span, "`err` is for functions that return a `Result`"));
+            return Err(Error::new(
+                err.span,
+                "`err` is for functions that return a `Result`",
+            ));
         }
-        if let (Some(ret), ReturnType::Type(_, of)) = (ret, &signature.output) {
-            if matches!(**of, Type::Never(_)) {
-                return Err(Error::new(ret.span, "this function never returns a value"));
+        match (ret, &signature.output) {
+            (Some(ret), ReturnType::Type(_, of)) if matches!(**of, Type::Never(_)) => {
+                Err(Error::new(ret.span, "this function never returns a value"))
             }
+            _ => Ok(Outcome { ret, err }),
         }
-        Ok(Outcome { ret, err })
     }
 
     /// Where one of them was asked for.
@@ -34,17 +37,26 @@ impl Outcome {
 
     /// Where a `ret` was asked for whose form depends on its type.
     pub(crate) fn needs_type(&self) -> Option<Span> {
-        self.ret.filter(|ret| ret.form.is_none()).map(|ret| ret.span)
+        self.ret
+            .filter(|ret| ret.form.is_none())
+            .map(|ret| ret.span)
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.ret.map(|_| "ret").into_iter().chain(self.err.map(|_| "err"))
+        self.ret
+            .map(|_| "ret")
+            .into_iter()
+            .chain(self.err.map(|_| "err"))
     }
 
     /// A closure that emits a return: `(ns, end, Option<&result>)`.
     pub(crate) fn closure(&self, emit: &Ident, kinds: &Ident) -> TokenStream {
         let span = Span::mixed_site();
-        let result = if self.span().is_some() { quote_spanned!(span=> result) } else { quote_spanned!(span=> _) };
+        let result = if self.span().is_some() {
+            quote_spanned!(span=> result)
+        } else {
+            quote_spanned!(span=> _)
+        };
         let mut lets = TokenStream::new();
         let mut words = TokenStream::new();
         if let Some(ret) = self.ret {
@@ -57,13 +69,17 @@ impl Outcome {
                 Some(Form::Display) => quote_spanned!(at=> ::tracebraid::__private::display),
                 Some(Form::Debug) => quote_spanned!(at=> ::tracebraid::__private::debug),
                 // A method that two traits have: the compiler takes the one for values where it can.
-                _ => quote_spanned!(at=> |ret| (&&::tracebraid::__private::Returned(ret)).lower_returned()),
+                _ => {
+                    quote_spanned!(at=> |ret| (&&::tracebraid::__private::Returned(ret)).lower_returned())
+                }
             };
             if ret.form.is_none() {
                 lets.extend(quote_spanned!(span=> use ::tracebraid::__private::{ReturnedDebug as _, ReturnedValue as _};));
             }
             lets.extend(quote_spanned!(span=> let ret = #value;));
-            words.extend(quote_spanned!(at=> , ::tracebraid::__private::optional(ret.as_ref().map(#lower))));
+            words.extend(
+                quote_spanned!(at=> , ::tracebraid::__private::optional(ret.as_ref().map(#lower))),
+            );
         }
         if let Some(err) = self.err {
             let at = generated(err.span);
@@ -72,12 +88,18 @@ impl Outcome {
                 _ => quote_spanned!(at=> ::tracebraid::__private::display),
             };
             lets.extend(quote_spanned!(at=> let err = ::tracebraid::__private::err(result);));
-            words.extend(quote_spanned!(at=> , ::tracebraid::__private::optional(err.as_ref().map(#lower))));
+            words.extend(
+                quote_spanned!(at=> , ::tracebraid::__private::optional(err.as_ref().map(#lower))),
+            );
         }
         let call = quote_spanned! {span=>
             #emit(#kinds, ::tracebraid::__private::lower(&ns), ::tracebraid::__private::lower(&end) #words)
         };
-        let body = if lets.is_empty() { call } else { quote!({ #lets #call }) };
+        let body = if lets.is_empty() {
+            call
+        } else {
+            quote!({ #lets #call })
+        };
         quote_spanned!(span=> move |ns, end, #result| #body)
     }
 }

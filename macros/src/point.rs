@@ -25,15 +25,30 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    pub(crate) fn new(provider: String, name: String, print: Option<&LitStr>, fields: &[Field]) -> Point {
+    pub(crate) fn new(
+        provider: String,
+        name: String,
+        print: Option<&LitStr>,
+        fields: &[Field],
+    ) -> Point {
         let fields = fields.iter().map(|field| field.name.clone()).collect();
-        Point { provider, name, print: print.map(LitStr::value).unwrap_or_default(), flags: 0, fields }
+        Point {
+            provider,
+            name,
+            print: print.map(LitStr::value).unwrap_or_default(),
+            flags: 0,
+            fields,
+        }
     }
 
     /// Its symbol, with the placeholder `{<prefix>k<index>}` for the kind of each field.
     fn symbol(&self, prefix: &str) -> Literal {
         let texts = [self.provider.as_str(), self.name.as_str()];
-        let hash = assembly::hash(texts.into_iter().chain(self.fields.iter().map(String::as_str)));
+        let hash = assembly::hash(
+            texts
+                .into_iter()
+                .chain(self.fields.iter().map(String::as_str)),
+        );
         let mut symbol = format!(
             "tracebraid.{}.{}.{hash:016x}",
             assembly::symbol(&self.provider),
@@ -56,10 +71,22 @@ impl Point {
         let mut kinds = TokenStream::new();
         let mut fields = TokenStream::new();
         for (index, field) in self.fields.iter().enumerate() {
-            let ident = |prefix: &str, suffix: &str| format_ident!("{prefix}{index}{suffix}", span = span);
-            let (lowered, value, kind, slots) = (ident("L", ""), ident("v", ""), ident("k", ""), ident("n", ""));
-            let (w0, o0, w1, o1, w2, o2) =
-                (ident("w", "0"), ident("o", "0"), ident("w", "1"), ident("o", "1"), ident("w", "2"), ident("o", "2"));
+            let ident =
+                |prefix: &str, suffix: &str| format_ident!("{prefix}{index}{suffix}", span = span);
+            let (lowered, value, kind, slots) = (
+                ident("L", ""),
+                ident("v", ""),
+                ident("k", ""),
+                ident("n", ""),
+            );
+            let (w0, o0, w1, o1, w2, o2) = (
+                ident("w", "0"),
+                ident("o", "0"),
+                ident("w", "1"),
+                ident("o", "1"),
+                ident("w", "2"),
+                ident("o", "2"),
+            );
             let field = text(field);
             let separator = Literal::string(if index == 0 { "" } else { " " });
             let index = Literal::usize_unsuffixed(index);
@@ -100,7 +127,9 @@ impl Point {
 /// The provider of what does not name one: the crate that is compiled.
 pub(crate) fn default_provider() -> String {
     let package = || env::var("CARGO_PKG_NAME").map(|name| name.replace('-', "_"));
-    env::var("CARGO_CRATE_NAME").or_else(|_| package()).unwrap_or_else(|_| "main".to_owned())
+    env::var("CARGO_CRATE_NAME")
+        .or_else(|_| package())
+        .unwrap_or_else(|_| "main".to_owned())
 }
 
 /// Refuses names that tools could not be told: they write `provider:name` and use globs.
@@ -109,7 +138,9 @@ pub(crate) fn check_name(name: &str, span: Span, what: &str) -> syn::Result<()> 
     if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(allowed) {
         return Err(Error::new(
             span,
-            format!("the {what} of a tracepoint is 1 to {MAX_NAME} bytes of letters, digits, `_`, `-` and `.`"),
+            format!(
+                "the {what} of a tracepoint is 1 to {MAX_NAME} bytes of letters, digits, `_`, `-` and `.`"
+            ),
         ));
     }
     Ok(())

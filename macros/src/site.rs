@@ -23,7 +23,10 @@ impl Gate {
         match name.value().as_str() {
             "key" => Ok(Gate::Key),
             "semaphore" => Ok(Gate::Semaphore),
-            _ => Err(Error::new(name.span(), "a gate is \"key\" (code that is patched, the default) or \"semaphore\" (a word that is tested)")),
+            _ => Err(Error::new(
+                name.span(),
+                "a gate is \"key\" (code that is patched, the default) or \"semaphore\" (a word that is tested)",
+            )),
         }
     }
 
@@ -39,7 +42,10 @@ impl Gate {
         let at = at.unwrap();
         let file = at.file();
         let line = Literal::usize_unsuffixed(at.line());
-        let file_symbol = Literal::string(&format!("tracebraid.file.{:016x}", assembly::hash([file.as_str()])));
+        let file_symbol = Literal::string(&format!(
+            "tracebraid.file.{:016x}",
+            assembly::hash([file.as_str()])
+        ));
         let file = Literal::string(&assembly::quoted(&file));
         let rows = points.iter().map(|(prefix, point)| point.row(prefix));
         quote_spanned! {span=>

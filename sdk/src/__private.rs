@@ -10,6 +10,10 @@ pub use crate::fields::{
     Kinds, debug, display, kind, kinds, lower, note_slots, note_slots_of, offset, point_flags, put,
     width,
 };
+pub use crate::traced::{
+    Frame, Returned, ReturnedDebug, ReturnedValue, Task, call0, call1, call2, call3, call4, call5,
+    call6, call7, call8, err, never, ok, optional,
+};
 pub use crate::value::{Lowered, Value};
 
 /// Evaluates a site's fields. `Fn`: a field cannot move what it captures.

@@ -20,7 +20,9 @@ pub(crate) const MAX_FIELDS: usize = 32;
 
 /// The kinds of a point's fields: a variable of this type ties the gate of a site to its values,
 /// whose types only inference knows.
-pub struct Kinds<F>(PhantomData<F>);
+///
+/// It holds nothing, so futures and closures with one are as `Send` as without.
+pub struct Kinds<F>(PhantomData<fn() -> F>);
 
 impl<F> Clone for Kinds<F> {
     #[inline(always)]

@@ -57,6 +57,7 @@ mod site;
 #[cfg(tracebraid_keys)]
 mod state;
 mod status;
+mod traced;
 mod tracepoint;
 pub mod value;
 
@@ -80,6 +81,7 @@ pub use probe::Attachment;
 #[cfg(tracebraid_keys)]
 pub use registry::{Tracepoint, disable, enable, is_enabled, tracepoints};
 pub use status::Status;
+pub use tracebraid_macros::{event, tracepoint};
 pub use tracebraid_wire::kind::{FieldKind, Kind};
 pub use tracepoint::{Field, Site};
 pub use value::Value;

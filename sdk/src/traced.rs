@@ -10,7 +10,7 @@
 use core::marker::PhantomData;
 use core::mem;
 
-use crate::clock::now;
+use crate::__private::now;
 use crate::fields::{debug, lower};
 use crate::value::{Formatted, Lowered, Value};
 
@@ -35,7 +35,11 @@ impl<R, L: Fn(u64, End, Option<&R>)> Drop for Unwinding<'_, R, L> {
 
 #[inline]
 fn timed<R>(body: impl FnOnce() -> R, leave: impl Fn(u64, End, Option<&R>)) -> R {
-    let guard = Unwinding { start: now(), leave: &leave, result: PhantomData };
+    let guard = Unwinding {
+        start: now(),
+        leave: &leave,
+        result: PhantomData,
+    };
     let result = body();
     let ns = now() - guard.start;
     mem::forget(guard);
@@ -98,14 +102,22 @@ impl<L: Fn(u64, End, Option<&()>)> Frame<L> {
     #[inline(always)]
     pub fn new(on: bool, leave: L) -> Frame<L> {
         let (start, panicking) = if on { begin() } else { (0, false) };
-        Frame { start, panicking, leave }
+        Frame {
+            start,
+            panicking,
+            leave,
+        }
     }
 
     #[cold]
     #[inline(never)]
     fn leave(&self) {
         let unwinding = !self.panicking && std::thread::panicking();
-        (self.leave)(now() - self.start, if unwinding { UNWIND } else { None }, None);
+        (self.leave)(
+            now() - self.start,
+            if unwinding { UNWIND } else { None },
+            None,
+        );
     }
 }
 
@@ -136,7 +148,11 @@ impl<R, L: Fn(u64, End, Option<&R>)> Task<R, L> {
     /// Begins the body.
     #[inline(always)]
     pub fn new(on: bool, leave: L) -> Task<R, L> {
-        Task { start: if on { begin().0 } else { 0 }, leave, result: PhantomData }
+        Task {
+            start: if on { begin().0 } else { 0 },
+            leave,
+            result: PhantomData,
+        }
     }
 
     /// The body has this result.
@@ -159,7 +175,14 @@ impl<R, L: Fn(u64, End, Option<&R>)> Drop for Task<R, L> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.start != 0 {
-            self.leave(if std::thread::panicking() { UNWIND } else { DROPPED }, None);
+            self.leave(
+                if std::thread::panicking() {
+                    UNWIND
+                } else {
+                    DROPPED
+                },
+                None,
+            );
         }
     }
 }

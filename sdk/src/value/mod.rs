@@ -13,8 +13,8 @@ mod impls;
 mod lowered;
 
 pub use lowered::{
-    Bits, Formatted, Formatter, Fraction, Halves, Lowered, OptionalText, OptionalWord, Presence,
-    Span, Text,
+    Bits, Formatted, Formatter, Fraction, Halves, Lowered, OptionalFormatted, OptionalText,
+    OptionalWord, Presence, Span, Text,
 };
 
 /// A type that a tracepoint's field may have.
