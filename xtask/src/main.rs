@@ -43,6 +43,7 @@ it is named first, with the reason.
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    process::outlive_interrupts();
     let done = match arguments[..] {
         ["demo"] => demo::run(),
         ["test"] => test::run(),

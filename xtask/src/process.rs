@@ -74,6 +74,16 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
+/// From now on a Ctrl-C ends the children, as it does by itself, and not this process, which then sees
+/// them end, tidies up and ends too.
+pub(crate) fn outlive_interrupts() {
+    extern "C" fn pass(_: libc::c_int) {}
+
+    // SAFETY: the handler does nothing, so that it may run at any moment; unlike an ignored signal, a
+    // handled one is back at its default in a child after exec.
+    unsafe { libc::signal(libc::SIGINT, pass as *const () as libc::sighandler_t) };
+}
+
 /// Where a program is in PATH.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt as _;
