@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use axum::response::Json;
 use axum::routing::{get, post};
 use serde::Deserialize;
+use tracebraid::{event, tracepoint};
 
 use crate::error::Error;
 use crate::ledger::{Ledger, Receipt};
@@ -104,6 +105,7 @@ async fn get_order(
 }
 
 /// Reserves, charges and hands over to shipping.
+#[tracepoint(skip_all, fields(order = order.id, %user, items = order.items.len()), err)]
 async fn checkout(service: &Arc<Service>, order: Order, user: User) -> Result<Receipt, Error> {
     service.stock.reserve(&order.items)?;
     let charged = blocking(service, {
@@ -126,10 +128,12 @@ async fn checkout(service: &Arc<Service>, order: Order, user: User) -> Result<Re
 }
 
 /// Finds a receipt in the cache or in the ledger.
+#[tracepoint(skip(service), err)]
 async fn look_up(service: &Arc<Service>, id: u64) -> Result<Receipt, Error> {
     if let Some(receipt) = service.cached(id) {
         return Ok(receipt);
     }
+    event!(orders::cache_miss, key = id, cached = service.cached_count());
     let found = blocking(service, move |service| service.ledger.find(id)).await?;
     let receipt = found.ok_or(Error::NotFound(id))?;
     service.remember(&receipt);
@@ -154,6 +158,10 @@ impl Service {
             .unwrap_or_else(PoisonError::into_inner)
             .get(&id)
             .cloned()
+    }
+
+    fn cached_count(&self) -> usize {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// Keeps the receipt; a full cache starts afresh.

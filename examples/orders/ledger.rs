@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension as _};
 use serde::Serialize;
+use tracebraid::tracepoint;
 
 use crate::error::Error;
 
@@ -66,6 +67,7 @@ impl Ledger {
     }
 
     /// Writes the order down; on return it is on the disk.
+    #[tracepoint(err)]
     pub(crate) fn charge(&self, order_id: u64, user: &str, cents: i64) -> Result<Receipt, Error> {
         if !(1..=LIMIT).contains(&cents) {
             return Err(Error::Declined { cents });
@@ -80,6 +82,7 @@ impl Ledger {
     }
 
     /// Looks an order up.
+    #[tracepoint]
     pub(crate) fn find(&self, order_id: u64) -> Result<Option<Receipt>, Error> {
         let cents = self
             .lock()
@@ -92,7 +95,9 @@ impl Ledger {
         }))
     }
 
-    /// SQLite rolls back what a panic left open.
+    /// SQLite rolls back what a panic left open. The time between entry and return is the time this
+    /// thread waited.
+    #[tracepoint(name = "ledger_lock")]
     fn lock(&self) -> MutexGuard<'_, Connection> {
         self.connection
             .lock()

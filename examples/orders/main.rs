@@ -32,6 +32,7 @@ use crate::shipping::Shipping;
 use crate::stock::Stock;
 
 fn main() -> ExitCode {
+    tracebraid::init();
     let options = match Options::parse(std::env::args().skip(1)) {
         Ok(Some(options)) => options,
         Ok(None) => {

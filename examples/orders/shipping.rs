@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use tracebraid::tracepoint;
+
 use crate::error::Error;
 use crate::stock::Stock;
 
@@ -11,6 +13,10 @@ use crate::stock::Stock;
 const REFILL_EVERY: u64 = 64;
 /// Rounds of the checksum on a parcel's label: some tens of microseconds of work.
 const LABEL_ROUNDS: u32 = 20_000;
+
+/// An order went into the queue, which then held `depth`.
+#[tracepoint(print = "id={id} depth={depth} user={user}")]
+fn queued(id: u64, depth: usize, user: &str);
 
 /// An order that waits to be shipped.
 pub(crate) struct Parcel {
@@ -63,6 +69,7 @@ impl Shipping {
         if waiting.parcels.len() >= self.queue.limit {
             return Err(Error::Busy);
         }
+        queued(parcel.id, waiting.parcels.len() + 1, &parcel.user);
         waiting.parcels.push_back(parcel);
         drop(waiting);
         self.queue.changed.notify_one();
@@ -117,6 +124,7 @@ fn ship(queue: &Queue, stock: &Stock) {
 }
 
 /// Computes the parcel's label: the part of the service that needs a CPU.
+#[tracepoint(skip(user, items), ret)]
 fn pack(id: u64, user: &str, items: &[String]) -> u64 {
     let mut label = id;
     for _ in 0..LABEL_ROUNDS {

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tracebraid::tracepoint;
+
 use crate::error::Error;
 
 /// Pieces of an item that a shelf is filled up to.
@@ -23,6 +25,7 @@ impl Stock {
     }
 
     /// Takes one piece of each item, or nothing at all.
+    #[tracepoint(skip(items), fields(count = items.len()), err)]
     pub(crate) fn reserve(&self, items: &[String]) -> Result<(), Error> {
         let mut shelves = self.lock();
         for (taken, item) in items.iter().enumerate() {
@@ -43,6 +46,7 @@ impl Stock {
     }
 
     /// Fills the shelves and adds up what was missing; nobody can reserve meanwhile.
+    #[tracepoint(ret)]
     pub(crate) fn refill(&self) -> u32 {
         let mut missing = 0;
         for pieces in self.lock().values_mut() {
@@ -52,7 +56,9 @@ impl Stock {
         missing
     }
 
-    /// A panic elsewhere leaves counts that are still counts.
+    /// A panic elsewhere leaves counts that are still counts. The time between entry and return is
+    /// the time this thread waited.
+    #[tracepoint(name = "stock_lock")]
     fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, u32>> {
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
     }
