@@ -5,7 +5,7 @@
 //! ```text
 //! $ cargo run --bin quickstart -- 30 &
 //! $ sudo bridge-cli attach --pid $! -e 'quickstart:*' -T 2
-//! $ sudo bpftrace -p $! -e 'usdt:*:quickstart:charge { printf("%d\\n", *(uint64*)arg0); }'
+//! $ sudo bpftrace -p $! -e 'usdt:*:quickstart:charge { printf("%d %d\n", arg0, arg1); }'
 //! ```
 
 use std::time::{Duration, Instant};
@@ -34,12 +34,23 @@ fn main() {
         let fields: Vec<String> = tracepoint
             .fields()
             .iter()
-            .map(|field| format!("{}: {:?}", field.name, field.kind))
+            .map(|field| {
+                let optional = if field.kind.optional { "?" } else { "" };
+                format!("{}: {}{optional}", field.name, field.kind.kind.name())
+            })
             .collect();
-        println!("{}:{}({})", tracepoint.provider(), tracepoint.name(), fields.join(", "));
+        println!(
+            "{}:{}({})",
+            tracepoint.provider(),
+            tracepoint.name(),
+            fields.join(", ")
+        );
     }
 
-    let seconds = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let seconds = std::env::args()
+        .nth(1)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0);
     let end = Instant::now() + Duration::from_secs(seconds);
     for id in 0.. {
         if charge(id, if id % 8 == 7 { -1 } else { 4250 }).is_ok() {

@@ -133,7 +133,11 @@ async fn look_up(service: &Arc<Service>, id: u64) -> Result<Receipt, Error> {
     if let Some(receipt) = service.cached(id) {
         return Ok(receipt);
     }
-    event!(orders::cache_miss, key = id, cached = service.cached_count());
+    event!(
+        orders::cache_miss,
+        key = id,
+        cached = service.cached_count()
+    );
     let found = blocking(service, move |service| service.ledger.find(id)).await?;
     let receipt = found.ok_or(Error::NotFound(id))?;
     service.remember(&receipt);
@@ -161,7 +165,10 @@ impl Service {
     }
 
     fn cached_count(&self) -> usize {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.cache
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len()
     }
 
     /// Keeps the receipt; a full cache starts afresh.
