@@ -11,6 +11,7 @@ pub mod event;
 pub mod export;
 pub mod glob;
 pub mod launch;
+pub mod list;
 pub mod merge;
 pub mod mount;
 pub mod nearest;

@@ -1,0 +1,516 @@
+//! `bridge-cli list`: what can be attached to, in the kernel, a process or a binary.
+//!
+//! ```text
+//! list                    the kernel's tracepoints
+//! list GLOB               those that match
+//! list -p PID | BINARY    the tracepoints and USDT probes of the process or the file
+//! list GLOB -p PID        what `attach -p PID -e GLOB` would find: the target's, then the kernel's
+//! ```
+//! GLOB is `PROVIDER:NAME` or a name alone. A row is a name; with details it is followed by its fields
+//! and where it is. Names, file names and print formats are other people's bytes: they are printed with
+//! everything escaped that a terminal might obey.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+
+use tracebraid_bpf::spec::Place;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::Origin;
+use crate::glob::Glob;
+use crate::nearest::{nearest, suggestion};
+use crate::print::escape;
+use crate::target::{
+    Argument, Binary, Process, Semaphore, Tracepoint, UsdtLocation, UsdtNotes, UsdtProbe,
+};
+use crate::tracefs::{self, Tracefs};
+
+/// What is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// `PROVIDER:NAME` or a name, with `*`, `?` and `[…]`.
+    pub pattern: Option<String>,
+    /// Whose tracepoints.
+    pub scope: Scope,
+    /// Whether details are wanted; those of the kernel's tracepoints cost a file each.
+    pub details: bool,
+}
+
+/// Whose tracepoints are listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// The kernel's.
+    #[default]
+    Kernel,
+    /// Those of a process.
+    Process(u32),
+    /// Those of a file.
+    Binary(PathBuf),
+}
+
+/// Where kernel tracepoints come from.
+pub trait KernelTracepoints {
+    /// Category and name of each.
+    ///
+    /// # Errors
+    /// Where they cannot be read; the error says what to do.
+    fn names(&self) -> Result<Vec<(String, String)>>;
+
+    /// The fields of one: name and type.
+    ///
+    /// # Errors
+    /// Where its format cannot be read.
+    fn fields(&self, category: &str, name: &str) -> Result<Vec<(String, String)>>;
+}
+
+impl KernelTracepoints for Tracefs {
+    fn names(&self) -> Result<Vec<(String, String)>> {
+        Ok(self
+            .tracepoints()?
+            .into_iter()
+            .map(|found| (found.category, found.name))
+            .collect())
+    }
+
+    fn fields(&self, category: &str, name: &str) -> Result<Vec<(String, String)>> {
+        let format = self.format(category, name)?;
+        let fields = tracefs::fields(&format);
+        Ok(fields
+            .into_iter()
+            .map(|field| (field.name, field.type_name))
+            .collect())
+    }
+}
+
+/// What there is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// The target's by group and name, then the kernel's.
+    pub rows: Vec<Row>,
+    /// What the reader should know beside them, for the standard error. Not escaped: they quote file names.
+    pub remarks: Vec<String>,
+}
+
+/// A tracepoint or probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Where it comes from.
+    pub origin: Origin,
+    /// Provider or category.
+    pub group: String,
+    /// Its name.
+    pub name: String,
+    /// Lines that describe it: what a line is about, and the text. Empty unless asked for.
+    pub details: Vec<(&'static str, String)>,
+}
+
+/// Lists what is asked for. `kernel` gives the kernel's tracepoints; it is called when they are wanted.
+///
+/// # Errors
+/// Those of opening the process or the binary and, where nothing else is listed, those of `kernel`;
+/// [`ErrorKind::NoMatch`] where nothing matches (with the nearest names) or there is nothing at all.
+pub fn list(
+    request: &Request,
+    kernel: impl FnOnce() -> Result<Box<dyn KernelTracepoints>>,
+) -> Result<Listing> {
+    let filter = request.pattern.as_deref().map(Filter::new);
+    let mut all = Candidates {
+        details: request.details,
+        ..Candidates::default()
+    };
+    match &request.scope {
+        Scope::Kernel => {}
+        Scope::Process(pid) => all.process(&Process::open(*pid)?)?,
+        Scope::Binary(path) => all.binary(&Binary::open(path)?),
+    }
+    all.rows
+        .sort_by(|a, b| (&a.group, &a.name).cmp(&(&b.group, &b.name)));
+
+    let mut known = Vec::new();
+    let mut listing = Listing {
+        rows: Vec::new(),
+        remarks: all.remarks,
+    };
+    for row in all.rows {
+        known.push(format!("{}:{}", row.group, row.name));
+        if filter
+            .as_ref()
+            .is_none_or(|filter| filter.matches(&row.group, &row.name))
+        {
+            listing.rows.push(row);
+        }
+    }
+    let wants_kernel = request.scope == Scope::Kernel || filter.is_some();
+    let mut failed = None;
+    if wants_kernel {
+        let added = kernel().and_then(|kernel| {
+            add_kernel(
+                &*kernel,
+                filter.as_ref(),
+                request.details,
+                &mut known,
+                &mut listing,
+            )
+        });
+        if let Err(error) = added {
+            if listing.rows.is_empty() {
+                failed = Some(error);
+            } else {
+                listing
+                    .remarks
+                    .push(format!("the kernel's tracepoints are not listed: {error}"));
+            }
+        }
+    }
+    if !listing.rows.is_empty() {
+        return Ok(listing);
+    }
+    Err(nothing(request, &known, &listing.remarks, failed))
+}
+
+fn add_kernel(
+    kernel: &dyn KernelTracepoints,
+    filter: Option<&Filter>,
+    details: bool,
+    known: &mut Vec<String>,
+    listing: &mut Listing,
+) -> Result<()> {
+    for (group, name) in kernel.names()? {
+        known.push(format!("{group}:{name}"));
+        if filter.is_some_and(|filter| !filter.matches(&group, &name)) {
+            continue;
+        }
+        let mut lines = Vec::new();
+        if details {
+            match kernel.fields(&group, &name) {
+                Ok(fields) => lines.extend(
+                    fields
+                        .iter()
+                        .map(|(name, kind)| ("field", format!("{name}: {kind}"))),
+                ),
+                Err(error) => listing.remarks.push(error.to_string()),
+            }
+        }
+        listing.rows.push(Row {
+            origin: Origin::Kernel,
+            group,
+            name,
+            details: lines,
+        });
+    }
+    Ok(())
+}
+
+/// Why the list is empty.
+fn nothing(
+    request: &Request,
+    known: &[String],
+    remarks: &[String],
+    failed: Option<Error>,
+) -> Error {
+    let target = match &request.scope {
+        Scope::Kernel => None,
+        Scope::Process(pid) => Some(format!("process {pid}")),
+        Scope::Binary(path) => Some(path.display().to_string()),
+    };
+    match (&request.pattern, failed) {
+        (_, Some(error)) if target.is_none() => error,
+        (Some(pattern), failed) => {
+            let of = target.map_or(String::new(), |target| {
+                format!(" of {target} or the kernel")
+            });
+            let message = format!("no tracepoint{of} matches {pattern}");
+            let mut error = Error::new(ErrorKind::NoMatch, message);
+            if let Some(names) = suggestion(&nearest(pattern, known.iter().map(String::as_str))) {
+                error = error.hint(names);
+            }
+            match failed {
+                Some(cause) => error.because(cause),
+                None => error,
+            }
+        }
+        (None, _) => {
+            let target = target.unwrap_or_else(|| "the kernel".to_owned());
+            // The remarks name the file; the message has just done so.
+            let prefix = format!("{target}: ");
+            let why: Vec<&str> = remarks
+                .iter()
+                .map(|remark| remark.strip_prefix(&prefix).unwrap_or(remark))
+                .collect();
+            let why = match why[..] {
+                [] => String::new(),
+                _ => format!(": {}", why.join("; ")),
+            };
+            Error::new(
+                ErrorKind::NoMatch,
+                format!("{target} has no tracepoints{why}"),
+            )
+        }
+    }
+}
+
+/// `PROVIDER:NAME`, or a name of any provider.
+struct Filter {
+    group: Option<Glob>,
+    name: Glob,
+}
+
+impl Filter {
+    fn new(pattern: &str) -> Filter {
+        match pattern.split_once(':') {
+            Some((group, name)) => Filter {
+                group: Some(Glob::new(group)),
+                name: Glob::new(name),
+            },
+            None => Filter {
+                group: None,
+                name: Glob::new(pattern),
+            },
+        }
+    }
+
+    fn matches(&self, group: &str, name: &str) -> bool {
+        self.group.as_ref().is_none_or(|glob| glob.matches(group)) && self.name.matches(name)
+    }
+}
+
+/// All that a target has.
+#[derive(Default)]
+struct Candidates {
+    rows: Vec<Row>,
+    remarks: Vec<String>,
+    details: bool,
+}
+
+impl Candidates {
+    fn process(&mut self, process: &Process) -> Result<()> {
+        let scan = process.binaries()?;
+        for binary in &scan.binaries {
+            self.binary(binary);
+        }
+        for (path, error) in &scan.unreadable {
+            self.remarks.push(format!(
+                "{} cannot be read: {}",
+                path.display(),
+                chain(error)
+            ));
+        }
+        if scan.binaries.is_empty()
+            && let Some((path, what)) = scan.without.first()
+        {
+            self.remarks.push(format!("{}: {what}", path.display()));
+        }
+        Ok(())
+    }
+
+    fn binary(&mut self, binary: &Binary) {
+        let path = binary.path().display();
+        let mut say = |what: String| self.remarks.push(format!("{path}: {what}"));
+        if let Some(unfit) = binary.unfit() {
+            say(unfit.to_string());
+        }
+        if let Some(remark) = binary.sdk().remark() {
+            say(remark);
+        }
+        // The rows themselves tell of notes that are there.
+        let silent = match binary.usdt() {
+            UsdtNotes::Found { malformed, .. } => *malformed == 0,
+            UsdtNotes::None | UsdtNotes::NoSectionHeaders | UsdtNotes::DamagedSectionHeaders(_) => {
+                !binary.tracepoints().is_empty()
+            }
+        };
+        if !silent {
+            say(binary.usdt().to_string());
+        }
+        for (offset, probes) in binary.usdt().shared_addresses() {
+            let names: Vec<String> = probes
+                .iter()
+                .map(|&index| binary.usdt_probes()[index].full_name())
+                .collect();
+            let names = names.join(", ");
+            say(format!(
+                "{names} share one address (offset {offset:#x}): a hit of one is a hit of all"
+            ));
+        }
+        for remark in same_name_other_fields(binary.tracepoints()) {
+            say(remark);
+        }
+        for point in binary.tracepoints() {
+            let warnings = point.attachable().warnings;
+            self.remarks
+                .extend(warnings.iter().map(|warning| format!("{path}: {warning}")));
+            let details = if self.details {
+                tracepoint_details(binary, point)
+            } else {
+                Vec::new()
+            };
+            self.rows.push(Row {
+                origin: Origin::Application,
+                group: point.provider.clone(),
+                name: point.name.clone(),
+                details,
+            });
+        }
+        for probe in binary.usdt_probes() {
+            let warnings = probe.attachable().warnings;
+            self.remarks
+                .extend(warnings.iter().map(|warning| format!("{path}: {warning}")));
+            let details = if self.details {
+                probe_details(binary, probe)
+            } else {
+                Vec::new()
+            };
+            self.rows.push(Row {
+                origin: Origin::Usdt,
+                group: probe.provider.clone(),
+                name: probe.name.clone(),
+                details,
+            });
+        }
+    }
+}
+
+fn chain(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        text.push_str(&format!(": {inner}"));
+        cause = inner.source();
+    }
+    text
+}
+
+/// Two tracepoints of one name with different fields are two; their users should know.
+fn same_name_other_fields(tracepoints: &[Tracepoint]) -> Vec<String> {
+    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for point in tracepoints {
+        let place = point
+            .sites
+            .first()
+            .map_or("an unknown place".to_owned(), |site| {
+                format!("{}:{}", site.file, site.line)
+            });
+        places.entry(point.full_name()).or_default().push(place);
+    }
+    places
+        .into_iter()
+        .filter(|(_, places)| places.len() > 1)
+        .map(|(name, places)| {
+            format!(
+                "{name} is declared with different fields at {}",
+                places.join(" and ")
+            )
+        })
+        .collect()
+}
+
+fn shown_path(binary: &Binary) -> String {
+    let path = binary.path().display();
+    match binary.is_deleted() {
+        true => format!("{path} (removed or replaced since it was mapped)"),
+        false => path.to_string(),
+    }
+}
+
+fn tracepoint_details(binary: &Binary, point: &Tracepoint) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    for field in &point.fields {
+        let remark = match field.described {
+            true => "",
+            false => " (not captured by USDT)",
+        };
+        lines.push((
+            "field",
+            format!("{}: {}{remark}", field.name, field.type_name()),
+        ));
+    }
+    if !point.print.is_empty() {
+        lines.push(("print", point.print.clone()));
+    }
+    for site in &point.sites {
+        lines.push((
+            "site",
+            format!("{}:{} at {:#x}", site.file, site.line, site.address),
+        ));
+    }
+    for location in &point.locations {
+        lines.push(("probe", at(location.address, location.place)));
+        lines.extend(semaphore(location.semaphore));
+    }
+    lines.push(("binary", shown_path(binary)));
+    lines
+}
+
+fn probe_details(binary: &Binary, probe: &UsdtProbe) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    for (index, kind) in probe.argument_types().into_iter().enumerate() {
+        lines.push(("field", format!("arg{index}: {}", kind.name())));
+    }
+    for location in &probe.locations {
+        lines.push(("probe", location_text(location)));
+        lines.extend(semaphore(location.semaphore));
+    }
+    lines.push(("binary", shown_path(binary)));
+    lines
+}
+
+fn location_text(location: &UsdtLocation) -> String {
+    let mut text = at(location.address, location.place);
+    for Argument {
+        text: argument,
+        place,
+        ..
+    } in &location.arguments
+    {
+        text.push(' ');
+        text.push_str(argument);
+        if let Place::Unsupported(why) = place {
+            text.push_str(&format!(" (unreadable: {why})"));
+        }
+    }
+    text
+}
+
+fn at(address: u64, place: crate::target::Place) -> String {
+    match place {
+        crate::target::Place::File { offset, .. } => format!("{address:#x} (offset {offset:#x})"),
+        crate::target::Place::Bss | crate::target::Place::Nowhere => {
+            format!("{address:#x} (not in the file)")
+        }
+    }
+}
+
+fn semaphore(semaphore: Semaphore) -> Option<(&'static str, String)> {
+    let text = match semaphore {
+        Semaphore::None => return None,
+        Semaphore::InFile { address, offset } => format!("{address:#x} (offset {offset:#x})"),
+        Semaphore::InBss { address } => format!("{address:#x} (in .bss, cannot be set)"),
+        Semaphore::Unusable { address } => format!("{address:#x} (not writable, cannot be set)"),
+    };
+    Some(("semaphore", text))
+}
+
+impl Listing {
+    /// Writes the rows, one a line, each followed by its details.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        let mut line = Vec::new();
+        for row in &self.rows {
+            line.clear();
+            escape(row.group.as_bytes(), &mut line);
+            line.push(b':');
+            escape(row.name.as_bytes(), &mut line);
+            line.push(b'\n');
+            for (about, text) in &row.details {
+                line.extend_from_slice(format!("    {about:<9} ").as_bytes());
+                escape(text.as_bytes(), &mut line);
+                line.push(b'\n');
+            }
+            out.write_all(&line)?;
+        }
+        out.flush()
+    }
+}
