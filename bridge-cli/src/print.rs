@@ -243,7 +243,10 @@ fn escape_with(bytes: &[u8], also: &[u8], out: &mut Vec<u8>) {
                 '\n' => out.extend_from_slice(b"\\n"),
                 '\t' => out.extend_from_slice(b"\\t"),
                 '\r' => out.extend_from_slice(b"\\r"),
-                '\0'..='\x1f' | '\x7f' => display(format_args!("\\x{:02x}", character as u32), out),
+                '\0' => out.extend_from_slice(b"\\0"),
+                '\x01'..='\x1f' | '\x7f' => {
+                    display(format_args!("\\x{:02x}", character as u32), out)
+                }
                 _ if acts_on_terminals(character) => {
                     display(format_args!("\\u{{{:x}}}", character as u32), out);
                 }

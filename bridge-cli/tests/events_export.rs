@@ -53,23 +53,46 @@ fn hit(probe: &Arc<Probe>, comm: &[u8], values: Vec<Value>) -> Event {
         tid: 4243,
         comm: Comm::new(comm),
         late: false,
-        what: What::Hit { probe: Arc::clone(probe), values },
+        what: What::Hit {
+            probe: Arc::clone(probe),
+            values,
+        },
     }
 }
 
 fn lost(probe: &Arc<Probe>, count: u64, reason: LostReason) -> Event {
-    let what = What::Lost { probe: Arc::clone(probe), count, after: 5_131_203_678_307, reason };
-    Event { what, ..hit(probe, b"", Vec::new()) }
+    let what = What::Lost {
+        probe: Arc::clone(probe),
+        count,
+        after: 5_131_203_678_307,
+        reason,
+    };
+    Event {
+        what,
+        ..hit(probe, b"", Vec::new())
+    }
 }
 
 /// One event of each sort.
 fn sample() -> Vec<Event> {
     let charge = probe("orders", "charge", &["order_id", "cents"]);
-    let mut late = hit(&charge, b"orders", vec![Value::Unsigned(18), Value::Signed(-5)]);
+    let mut late = hit(
+        &charge,
+        b"orders",
+        vec![Value::Unsigned(18), Value::Signed(-5)],
+    );
     late.late = true;
     vec![
-        hit(&charge, b"orders", vec![Value::Unsigned(17), Value::Signed(4200)]),
-        hit(&charge, b"exactly15bytes!", vec![Value::Unsigned(u64::MAX), Value::Signed(i64::MIN)]),
+        hit(
+            &charge,
+            b"orders",
+            vec![Value::Unsigned(17), Value::Signed(4200)],
+        ),
+        hit(
+            &charge,
+            b"exactly15bytes!",
+            vec![Value::Unsigned(u64::MAX), Value::Signed(i64::MIN)],
+        ),
         late,
         lost(&charge, 17, LostReason::RingFull),
         lost(&charge, 1, LostReason::Recursion),
@@ -136,11 +159,20 @@ fn a_name_of_any_bytes_takes_sixteen_columns_and_one_line() {
 
 #[test]
 fn json_says_what_it_cannot_hold_in_a_documented_form() {
-    let cut = |bytes: &[u8], full_length| Value::Text { bytes: bytes.into(), full_length };
+    let cut = |bytes: &[u8], full_length| Value::Text {
+        bytes: bytes.into(),
+        full_length,
+    };
     let duration = |seconds, nanos| Value::Duration(std::time::Duration::new(seconds, nanos));
     let values = [
-        (Value::Unsigned128(u128::MAX), r#""340282366920938463463374607431768211455""#),
-        (Value::Signed128(i128::MIN), r#""-170141183460469231731687303715884105728""#),
+        (
+            Value::Unsigned128(u128::MAX),
+            r#""340282366920938463463374607431768211455""#,
+        ),
+        (
+            Value::Signed128(i128::MIN),
+            r#""-170141183460469231731687303715884105728""#,
+        ),
         (Value::F64(f64::NAN), r#""NaN""#),
         (Value::F64(f64::INFINITY), r#""inf""#),
         (Value::F32(f32::NEG_INFINITY), r#""-inf""#),
@@ -150,14 +182,23 @@ fn json_says_what_it_cannot_hold_in_a_documented_form() {
         (Value::Char('"'), r#""\"""#),
         (Value::text(*b"\xff\xfe"), r#"{"hex":"fffe"}"#),
         (Value::text(*b"a\x1b\x7f\n"), r#""a\u001b\u007f\n""#),
-        (cut("abé".as_bytes().split_last().unwrap().1, 9), r#"{"text":"ab","full_length":9}"#),
-        (cut(b"ab", UNKNOWN_LENGTH), r#"{"text":"ab","full_length":null}"#),
+        (
+            cut("abé".as_bytes().split_last().unwrap().1, 9),
+            r#"{"text":"ab","full_length":9}"#,
+        ),
+        (
+            cut(b"ab", UNKNOWN_LENGTH),
+            r#"{"text":"ab","full_length":null}"#,
+        ),
         (cut(b"\xff", 2), r#"{"hex":"ff","full_length":2}"#),
         (Value::bytes(*b"\x00\xff"), r#"{"hex":"00ff"}"#),
         (Value::Pointer(0x7f00), r#""0x7f00""#),
         (duration(1, 5), "1000000005"),
         (duration(u64::MAX, 0), r#""18446744073709551615000000000""#),
-        (Value::Array(vec![Value::Signed(-1), Value::Absent]), "[-1,null]"),
+        (
+            Value::Array(vec![Value::Signed(-1), Value::Absent]),
+            "[-1,null]",
+        ),
         (Value::Fault, r#"{"error":"fault"}"#),
         (Value::Unsupported, r#"{"error":"unsupported"}"#),
         (Value::NotCaptured, r#"{"error":"not_captured"}"#),
@@ -166,7 +207,11 @@ fn json_says_what_it_cannot_hold_in_a_documented_form() {
     for (value, expected) in values {
         let line = written("json", &[hit(&probe, b"c", vec![value.clone()])]);
         let fields = line.split_once("\"fields\":").unwrap().1;
-        assert_eq!(fields.trim_end(), format!("{{\"v\":{expected}}}}}"), "{value:?}");
+        assert_eq!(
+            fields.trim_end(),
+            format!("{{\"v\":{expected}}}}}"),
+            "{value:?}"
+        );
         serde_json::from_str::<serde_json::Value>(&line).unwrap();
     }
 }
@@ -177,7 +222,10 @@ fn fields_of_one_name_stay_apart_in_json() {
     let values = vec![Value::Unsigned(1), Value::Unsigned(2), Value::Unsigned(3)];
     let line = written("json", &[hit(&probe, b"c", values)]);
     let parsed: serde_json::Value = serde_json::from_str(&line).unwrap();
-    assert_eq!(parsed["fields"], serde_json::json!({"x": 1, "x#2": 2, "x#2#2": 3}));
+    assert_eq!(
+        parsed["fields"],
+        serde_json::json!({"x": 1, "x#2": 2, "x#2#2": 3})
+    );
 }
 
 /// The strings are those of a corpus of control bytes, quotes and broken UTF-8.
@@ -215,10 +263,19 @@ for line in sys.stdin.buffer.read().split(b"\n")[:-1]:
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    python.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    python
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(lines.as_bytes())
+        .unwrap();
     let output = python.wait_with_output().unwrap();
     assert!(output.status.success());
-    let hex = |text: &&[u8]| text.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let hex = |text: &&[u8]| {
+        text.iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>()
+    };
     let expected: Vec<String> = texts.iter().map(hex).collect();
     let read = String::from_utf8(output.stdout).unwrap();
     assert_eq!(read.lines().collect::<Vec<_>>(), expected);
@@ -237,8 +294,14 @@ fn any_value() -> impl Strategy<Value = Value> {
         any::<u64>().prop_map(|bits| Value::F64(f64::from_bits(bits))),
         any::<Vec<u8>>().prop_map(Value::text),
         any::<String>().prop_map(|text| Value::text(text.into_bytes())),
-        cut.clone().prop_map(|(bytes, full_length)| Value::Text { bytes: bytes.into(), full_length }),
-        cut.prop_map(|(bytes, full_length)| Value::Bytes { bytes: bytes.into(), full_length }),
+        cut.clone().prop_map(|(bytes, full_length)| Value::Text {
+            bytes: bytes.into(),
+            full_length
+        }),
+        cut.prop_map(|(bytes, full_length)| Value::Bytes {
+            bytes: bytes.into(),
+            full_length
+        }),
         any::<u64>().prop_map(Value::Pointer),
         (any::<u64>(), 0..1_000_000_000_u32)
             .prop_map(|(seconds, nanos)| Value::Duration(std::time::Duration::new(seconds, nanos))),
@@ -247,7 +310,9 @@ fn any_value() -> impl Strategy<Value = Value> {
         Just(Value::Unsupported),
         Just(Value::NotCaptured),
     ];
-    leaf.prop_recursive(2, 8, 4, |inner| proptest::collection::vec(inner, 0..4).prop_map(Value::Array))
+    leaf.prop_recursive(2, 8, 4, |inner| {
+        proptest::collection::vec(inner, 0..4).prop_map(Value::Array)
+    })
 }
 
 proptest! {
@@ -300,9 +365,17 @@ fn a_reader_that_goes_away_is_an_outcome_and_no_error() {
     for format in export::formats() {
         let mut exporter = (format.create)(Box::new(Leaving(100_000)));
         let mut events = 0_u32;
-        while exporter.event(&hit(&charge, b"x", vec![Value::Unsigned(1)])).unwrap() == Outcome::Open {
+        while exporter
+            .event(&hit(&charge, b"x", vec![Value::Unsigned(1)]))
+            .unwrap()
+            == Outcome::Open
+        {
             events += 1;
-            assert!(events < 10_000, "{}: the end was never noticed", format.name);
+            assert!(
+                events < 10_000,
+                "{}: the end was never noticed",
+                format.name
+            );
         }
         assert_eq!(exporter.finish().unwrap(), Outcome::ReaderGone);
     }
@@ -326,8 +399,14 @@ fn a_full_disk_is_an_error_that_names_itself() {
     let charge = probe("orders", "charge", &[]);
     for format in export::formats() {
         let mut exporter = (format.create)(Box::new(Full));
-        assert_eq!(exporter.event(&hit(&charge, b"x", Vec::new())).unwrap(), Outcome::Open);
-        assert_eq!(exporter.flush().unwrap_err().raw_os_error(), Some(libc::ENOSPC));
+        assert_eq!(
+            exporter.event(&hit(&charge, b"x", Vec::new())).unwrap(),
+            Outcome::Open
+        );
+        assert_eq!(
+            exporter.flush().unwrap_err().raw_os_error(),
+            Some(libc::ENOSPC)
+        );
     }
 }
 

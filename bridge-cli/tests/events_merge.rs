@@ -23,7 +23,12 @@ impl Timed for Item {
 }
 
 fn item(time: u64, ring: usize, number: usize) -> Item {
-    Item { time, ring, number, late: false }
+    Item {
+        time,
+        ring,
+        number,
+        late: false,
+    }
 }
 
 /// One ring's rounds: a promise, and the items given with it.
@@ -42,7 +47,9 @@ fn plan(ring: usize, steps: &[(u64, u64)], cuts: &[usize]) -> Plan {
     for (index, cut) in cuts.iter().enumerate() {
         let (round, after) = rest.split_at((*cut).min(rest.len()));
         let slack = steps[index % steps.len()].1;
-        let promise = after.first().map_or(time, |next| next.time.saturating_sub(slack));
+        let promise = after
+            .first()
+            .map_or(time, |next| next.time.saturating_sub(slack));
         rounds.push((promise, round.to_vec()));
         rest = after;
     }
@@ -57,7 +64,8 @@ fn plans() -> impl Strategy<Value = Vec<Plan>> {
     );
     proptest::collection::vec(ring, 1..6).prop_map(|rings| {
         let each = rings.iter().enumerate();
-        each.map(|(ring, (steps, cuts))| plan(ring, steps, cuts)).collect()
+        each.map(|(ring, (steps, cuts))| plan(ring, steps, cuts))
+            .collect()
     })
 }
 
@@ -188,7 +196,10 @@ fn a_late_item_is_marked_and_one_that_still_finds_its_place_is_not() {
     merge.push(0, 10, [item(4, 0, 2), item(6, 0, 3), item(3, 0, 4)]);
     merge.release(&mut out);
     let shown: Vec<(u64, bool)> = out.iter().map(|item| (item.time, item.late)).collect();
-    assert_eq!(shown, [(4, false), (3, true), (4, false), (6, false), (9, false)]);
+    assert_eq!(
+        shown,
+        [(4, false), (3, true), (4, false), (6, false), (9, false)]
+    );
     assert_eq!(merge.counts().late, 1);
 }
 

@@ -420,9 +420,14 @@ fn argument(argument: Option<&Argument>, value: Option<&Option<u64>>) -> Value {
         ) => Value::Unsupported,
         (Some(_), None) => Value::NotCaptured,
         (Some(_), Some(None)) => Value::Fault,
-        (Some(Argument { float: true, width: 4, .. }), Some(Some(bits))) => {
-            Value::F32(f32::from_bits(*bits as u32))
-        }
+        (
+            Some(Argument {
+                float: true,
+                width: 4,
+                ..
+            }),
+            Some(Some(bits)),
+        ) => Value::F32(f32::from_bits(*bits as u32)),
         (Some(Argument { float: true, .. }), Some(Some(bits))) => Value::F64(f64::from_bits(*bits)),
         (Some(argument), Some(Some(bits))) => {
             let bits = Scalar {
@@ -486,7 +491,10 @@ fn kernel_values(body: Body, tid: u32) -> Option<Vec<Value>> {
             let filename = match text_value(Kind::Str, Some(filename)) {
                 // The kernel does not say how long a name was that it cut.
                 Value::Text { bytes, full_length } if full_length > bytes.len() as u64 => {
-                    Value::Text { bytes, full_length: UNKNOWN_LENGTH }
+                    Value::Text {
+                        bytes,
+                        full_length: UNKNOWN_LENGTH,
+                    }
                 }
                 whole => whole,
             };

@@ -200,7 +200,10 @@ pub fn is_copied(field: &str) -> bool {
 /// The arguments of a call: words of 8 bytes behind the record's first 16.
 fn arguments(format: &Format) -> (Vec<Field>, Vec<Argument>) {
     let is_argument = |field: &&crate::tracefs::format::FormatField| {
-        !is_copied(&field.name) && field.offset >= 16 && field.offset.is_multiple_of(8) && field.size == 8
+        !is_copied(&field.name)
+            && field.offset >= 16
+            && field.offset.is_multiple_of(8)
+            && field.size == 8
     };
     let argument = |field: &crate::tracefs::format::FormatField| {
         let (form, base) = form(&field.name, &field.type_name);

@@ -15,6 +15,8 @@ pub(super) enum Expression {
     Text(Box<[u8]>),
     /// A field by its place in the record, and the type of its integer or of its elements.
     Field(usize, Scalar),
+    /// What only the kernel knows.
+    Unknowable,
     /// A variable of a statement expression.
     Local(usize),
     Unary(Unary, Box<Expression>),
@@ -144,6 +146,7 @@ impl Expression {
             Expression::Number(bits, scalar) => Datum::Number(*bits, *scalar),
             Expression::Text(text) => Datum::Bytes(Cow::Borrowed(text)),
             Expression::Field(index, scalar) => field(scope.values, *index, *scalar),
+            Expression::Unknowable => Datum::Missing(&Value::Unsupported),
             Expression::Local(index) => {
                 let (bits, scalar) = scope
                     .locals

@@ -12,6 +12,10 @@ use crate::tracefs::format::{FormatField, Shape};
 /// How deep expressions may be nested; the deepest of a real kernel has 30.
 const DEEPEST: usize = 200;
 
+/// Variables of the kernel whose values nobody outside can know. What is computed from them is printed
+/// as `<unsupported>`, and the rest of the line as it should be.
+const UNKNOWABLE: [&str; 2] = ["jiffies", "vmemmap_base"];
+
 /// Reads expressions off a list of words.
 pub(super) struct Parser<'a> {
     pub tokens: &'a [Token],
@@ -198,6 +202,17 @@ impl<'a> Parser<'a> {
                 self.tokens = rest;
                 self.block()
             }
+            [
+                Token::Sign("("),
+                Token::Name(record),
+                Token::Sign(")"),
+                Token::Sign("->"),
+                Token::Name(field),
+                rest @ ..,
+            ] if record == "REC" => {
+                self.tokens = rest;
+                self.record_field(field)
+            }
             [Token::Sign("("), rest @ ..] => {
                 if let Some((cast, after)) = self.type_in_brackets(rest) {
                     self.tokens = after;
@@ -225,8 +240,7 @@ impl<'a> Parser<'a> {
                 rest @ ..,
             ] if record == "REC" => {
                 self.tokens = rest;
-                let (index, of) = self.field(field)?;
-                Ok(Expression::Field(index, scalar_of(of)))
+                self.record_field(field)
             }
             [Token::Name(name), Token::Sign("("), rest @ ..] => {
                 self.tokens = rest;
@@ -236,6 +250,10 @@ impl<'a> Parser<'a> {
                 if let Some(local) = self.locals.iter().rposition(|(local, _)| local == name) {
                     self.tokens = rest;
                     return Ok(Expression::Local(local));
+                }
+                if UNKNOWABLE.contains(&name.as_str()) {
+                    self.tokens = rest;
+                    return Ok(Expression::Unknowable);
                 }
                 let Some(value) = self.names.constant(name) else {
                     return Err(self.unexpected());
@@ -249,6 +267,11 @@ impl<'a> Parser<'a> {
             }
             _ => Err(self.unexpected()),
         }
+    }
+
+    fn record_field(&self, name: &str) -> Parsed {
+        let (index, field) = self.field(name)?;
+        Ok(Expression::Field(index, scalar_of(field)))
     }
 
     fn field(&self, name: &str) -> Parsed<(usize, &'a FormatField)> {
@@ -441,11 +464,14 @@ impl<'a> Parser<'a> {
         Ok(size)
     }
 
-    /// `{ 1, "one" }, { 2, "two" }` behind a comma, perhaps ended by `{ -1, NULL }`.
+    /// `{ 1, "one" }, { 2, "two" }` behind a comma, perhaps ended by `{ -1, NULL }` or `{ }`.
     fn table(&mut self) -> Parsed<Table> {
         let mut table = Vec::new();
         while self.take(",") {
             self.expect("{")?;
+            if self.take("}") {
+                continue;
+            }
             let Expression::Number(value, _) = self.expression()? else {
                 return Err(UnknownForm::new("a table whose numbers are not constant"));
             };
