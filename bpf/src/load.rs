@@ -17,6 +17,7 @@ use crate::abi::{self, Plain};
 use crate::capability;
 use crate::cpus;
 use crate::error::{Error, ErrorKind, Result};
+use crate::kernel;
 use crate::plan::Plan;
 use crate::registers;
 use crate::spec::Filter;
@@ -52,8 +53,8 @@ mod skeleton {
 /// A loaded program.
 pub(crate) struct Program {
     pub(crate) fd: OwnedFd,
-    /// Its instructions as loaded, to load copies of.
-    pub(crate) instructions: Vec<sys::bpf_insn>,
+    /// More of the same, as many as were asked for; each has the kernel's counts for itself.
+    pub(crate) copies: Vec<OwnedFd>,
 }
 
 /// Which object a program is in.
@@ -206,42 +207,49 @@ fn settings(
     }
 }
 
-/// Loads the named programs of an object.
+/// Loads the named programs of an object, and that many more copies of each.
 pub(crate) fn programs(
     object: Object,
     names: &[&str],
+    copies: usize,
     maps: &Maps,
 ) -> Result<BTreeMap<String, Program>> {
     let mut storage = MaybeUninit::uninit();
+    let storage = &mut storage;
     match object {
         Object::Usdt => load(
             skeleton::usdt::UsdtSkelBuilder::default(),
-            &mut storage,
+            storage,
             names,
+            copies,
             maps,
         ),
         Object::Tracepoint => load(
             skeleton::tracepoint::TracepointSkelBuilder::default(),
-            &mut storage,
+            storage,
             names,
+            copies,
             maps,
         ),
         Object::Sched => load(
             skeleton::sched::SchedSkelBuilder::default(),
-            &mut storage,
+            storage,
             names,
+            copies,
             maps,
         ),
         Object::Process => load(
             skeleton::process::ProcessSkelBuilder::default(),
-            &mut storage,
+            storage,
             names,
+            copies,
             maps,
         ),
         Object::Syscalls => load(
             skeleton::syscalls::SyscallsSkelBuilder::default(),
-            &mut storage,
+            storage,
             names,
+            copies,
             maps,
         ),
     }
@@ -251,6 +259,7 @@ fn load<'obj, B: SkelBuilder<'obj>>(
     builder: B,
     storage: &'obj mut MaybeUninit<OpenObject>,
     names: &[&str],
+    copies: usize,
     maps: &Maps,
 ) -> Result<BTreeMap<String, Program>> {
     let messages = Messages::listen();
@@ -286,13 +295,15 @@ fn load<'obj, B: SkelBuilder<'obj>>(
                 .as_fd()
                 .try_clone_to_owned()
                 .map_err(|error| Error::system("cannot keep a BPF program", error))?;
-            loaded.insert(
-                name,
-                Program {
-                    fd,
-                    instructions: program.insns().to_vec(),
-                },
-            );
+            // The instructions name maps by descriptors that close with the object.
+            let copies = (0..copies)
+                .map(|_| kernel::load_copy(program.prog_type() as u32, &name, program.insns()))
+                .collect::<std::io::Result<Vec<OwnedFd>>>()
+                .map_err(|error| {
+                    let message = format!("the kernel refused a copy of the BPF program {name}");
+                    Error::new(ErrorKind::Load, message).because(error)
+                })?;
+            loaded.insert(name, Program { fd, copies });
         }
     }
     Ok(loaded)

@@ -312,7 +312,7 @@ impl Session {
                 continue;
             }
             let names: Vec<&str> = here.iter().map(|wanted| wanted.program).collect();
-            let mut programs = load::programs(object, &names, maps)?;
+            let mut programs = load::programs(object, &names, 0, maps)?;
             for wanted in here {
                 let program = take(&mut programs, wanted.program)?;
                 self.kernel_links.push(raw::attach(wanted, &program)?);
@@ -327,12 +327,15 @@ impl Session {
         if plan.tracepoints.is_empty() {
             return Ok(());
         }
-        let mut programs = load::programs(Object::Tracepoint, &["tracepoint"], maps)?;
-        let program = take(&mut programs, "tracepoint")?;
+        let name = "tracepoint";
+        let more = plan.tracepoints.len() - 1;
+        let mut programs = load::programs(Object::Tracepoint, &[name], more, maps)?;
+        let Program { fd, copies } = take(&mut programs, name)?;
         let counted = capability::tracepoint_misses_are_counted();
         let cpu = self.cpus.first().copied().unwrap_or(0);
-        for (index, wanted) in plan.tracepoints.iter().enumerate() {
-            let (fd, link) = tracepoint::attach(wanted, index as u64, &program, cpu)?;
+        let programs = std::iter::once(fd).chain(copies);
+        for ((index, wanted), fd) in plan.tracepoints.iter().enumerate().zip(programs) {
+            let link = tracepoint::attach(wanted, index as u64, fd.as_fd(), cpu)?;
             self.kernel_links.push(link);
             let probes = plan.entries[wanted.entry as usize]
                 .probes
@@ -363,7 +366,7 @@ impl Session {
             Way::Multi { .. } => "user_multi",
             Way::Perf { .. } => "user_single",
         };
-        let mut programs = load::programs(Object::Usdt, &[name], maps)?;
+        let mut programs = load::programs(Object::Usdt, &[name], 0, maps)?;
         let program = take(&mut programs, name)?;
         self.user_way = Some(way);
         for binary in &plan.binaries {

@@ -1,17 +1,14 @@
 //! Kernel tracepoints by category and name, through tracefs and perf.
 //!
-//! Each is attached with a program of its own, a copy of one that was loaded and verified: so the
-//! kernel's count of events that its guard dropped is a count for that tracepoint alone.
+//! Each is attached with a copy of the program of its own, so the kernel's count of events that its
+//! guard dropped is a count for that tracepoint alone.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-
-use libbpf_rs::libbpf_sys as sys;
 
 use crate::capability;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel;
-use crate::load::Program;
 use crate::plan::Tracepoint;
 
 /// Where tracefs is, if it is mounted.
@@ -22,13 +19,13 @@ pub(crate) fn tracefs() -> Option<PathBuf> {
         .find(|path| path.join("events").is_dir())
 }
 
-/// Attaches one; `index` is its cookie. Returns the program's copy and the link.
+/// Attaches one; `index` is its cookie.
 pub(crate) fn attach(
     tracepoint: &Tracepoint,
     index: u64,
-    program: &Program,
+    program: BorrowedFd<'_>,
     cpu: u32,
-) -> Result<(OwnedFd, OwnedFd)> {
+) -> Result<OwnedFd> {
     let what = format!("{}:{}", tracepoint.category, tracepoint.name);
     let failed = |error: std::io::Error| {
         if matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES)) {
@@ -41,15 +38,8 @@ pub(crate) fn attach(
         Error::new(kind, format!("cannot attach to the tracepoint {what}")).because(error)
     };
     let id = id(tracepoint, &what)?;
-    let copy = kernel::load_copy(
-        sys::BPF_PROG_TYPE_TRACEPOINT,
-        "tracepoint",
-        &program.instructions,
-    )
-    .map_err(failed)?;
     let event = kernel::open_tracepoint(id, cpu).map_err(failed)?;
-    let link = kernel::link_perf_event(copy.as_fd(), &event, index).map_err(failed)?;
-    Ok((copy, link))
+    kernel::link_perf_event(program, &event, index).map_err(failed)
 }
 
 fn id(tracepoint: &Tracepoint, what: &str) -> Result<u64> {

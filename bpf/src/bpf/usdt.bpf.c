@@ -29,6 +29,13 @@ struct {
 	__type(value, struct scratch);
 } scratch_slots SEC(".maps");
 
+/* What the loops' bodies share. They are functions of their own, so that the verifier walks each once. */
+struct work {
+	const void *ctx;
+	struct scratch *scratch;
+	const struct location *at;
+};
+
 /* Slots looked at before giving up. */
 #define TRIES 16
 
@@ -101,30 +108,34 @@ static __always_inline void read_text(struct scratch *scratch, struct text_head 
 	scratch->used = used + take;
 }
 
-static __always_inline void read_slots(const void *ctx, struct scratch *scratch,
-				       const struct location *at)
+static long one_text(__u64 i, struct work *work)
 {
-	__u32 words = at->words;
+	__u32 index = work->at->first_place + i;
+	struct place *pair = bpf_map_lookup_elem(&places, &index);
+	struct scratch *scratch = work->scratch;
+
+	if (!pair || i >= ABI_TEXTS)
+		return 1;
+	read_text(scratch, &scratch->heads[i], scratch->words[pair->base & (ABI_WORDS - 1)],
+		  scratch->words[pair->index & (ABI_WORDS - 1)]);
+	return 0;
+}
+
+static __always_inline void read_slots(struct work *work)
+{
+	struct scratch *scratch = work->scratch;
+	__u32 words = work->at->words;
+	__u64 slots = saved_register(work->ctx, settings.first_argument);
 
 	if (words > ABI_WORDS)
 		return;
 	scratch->record.words = words;
-	if (words && read_user(scratch->words, words * 8, saved_register(ctx, settings.first_argument)))
+	if (words && read_user(scratch->words, words * 8, slots))
 		return;
 	scratch->record.valid = -1;
-	scratch->record.texts = at->texts;
-	for (__u32 i = 0; i < ABI_TEXTS; i++) {
-		__u32 index = at->first_place + i;
-		struct place *pair;
-
-		if (i >= at->texts)
-			break;
-		pair = bpf_map_lookup_elem(&places, &index);
-		if (!pair)
-			break;
-		read_text(scratch, &scratch->heads[i], scratch->words[pair->base & (ABI_WORDS - 1)],
-			  scratch->words[pair->index & (ABI_WORDS - 1)]);
-	}
+	scratch->record.texts = work->at->texts;
+	if (work->at->texts)
+		bpf_loop(work->at->texts, one_text, work, 0);
 }
 
 /* Raw bits; the bridge cuts them to their width and extends the sign. */
@@ -162,24 +173,24 @@ static __always_inline bool read_place(const void *ctx, const struct place *plac
 	return false;
 }
 
-static __always_inline void read_arguments(const void *ctx, struct scratch *scratch,
-					   const struct location *at)
+static long one_argument(__u64 i, struct work *work)
 {
-	scratch->record.words = at->words;
-	for (__u32 i = 0; i < ABI_WORDS; i++) {
-		__u32 index = at->first_place + i;
-		struct place *place;
-		__u64 value = 0;
+	__u32 index = work->at->first_place + i;
+	struct place *place = bpf_map_lookup_elem(&places, &index);
+	__u64 value = 0;
 
-		if (i >= at->words)
-			break;
-		place = bpf_map_lookup_elem(&places, &index);
-		if (!place)
-			break;
-		if (read_place(ctx, place, &value))
-			scratch->record.valid |= 1ull << i;
-		scratch->words[i] = value;
-	}
+	if (!place || i >= ABI_WORDS)
+		return 1;
+	if (read_place(work->ctx, place, &value))
+		work->scratch->record.valid |= 1ull << i;
+	work->scratch->words[i] = value;
+	return 0;
+}
+
+static __always_inline void read_arguments(struct work *work)
+{
+	work->scratch->record.words = work->at->words;
+	bpf_loop(work->at->words, one_argument, work, 0);
 }
 
 static __always_inline void put(struct counter *counter, struct scratch *scratch)
@@ -238,15 +249,17 @@ static __always_inline int hit(const void *ctx, __u32 index)
 		if (counter)
 			__sync_fetch_and_add(&counter->hits, 1);
 		if (scratch) {
+			struct work work = { ctx, scratch, at };
+
 			fill_header(&scratch->record.header, at->entry);
 			scratch->record.valid = 0;
 			scratch->record.words = 0;
 			scratch->record.texts = 0;
 			scratch->used = 0;
 			if (at->fetch == ABI_FETCH_SLOTS)
-				read_slots(ctx, scratch, at);
+				read_slots(&work);
 			else
-				read_arguments(ctx, scratch, at);
+				read_arguments(&work);
 			put(counter, scratch);
 		} else if (counter) {
 			__sync_fetch_and_add(&counter->no_scratch, 1);

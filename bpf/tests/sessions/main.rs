@@ -68,7 +68,7 @@ fn tid() -> u32 {
 
 /// Runs `work` under a session and hands back everything that came of it, in order of time.
 fn under(spec: &Spec, options: &Options, work: impl FnOnce()) -> Result<Seen, Failed> {
-    let mut session = Session::start_with(spec, options)?;
+    let mut session = Session::start_with(spec, options).map_err(|error| format!("{error:?}"))?;
     work();
     let mut seen = Seen::default();
     session.finish(&mut seen.records, &mut seen.lost)?;
@@ -90,4 +90,11 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, seen: T, wanted: T) -> Outco
         return Ok(());
     }
     Err(format!("{what}: {seen:?}, but it should be {wanted:?}").into())
+}
+
+/// The other way of attaching user probes, for kernels before 6.6.
+fn perf() -> Options {
+    let mut options = Options::default();
+    options.force_perf_uprobes = true;
+    options
 }

@@ -21,8 +21,8 @@ global_asm!(
     "tb_test_arguments:",
     "mov r8, -2",
     "mov eax, 0x11223344",
+    // 12 bytes, then what ProbeRelative finds.
     "tb_site",
-    ".balign 8",
     ".quad 0x7777888899990000",
     // A thousand places, 2 bytes apart.
     ".globl tb_test_many",
@@ -95,6 +95,10 @@ pub(crate) fn guarded_offset() -> u64 {
 /// Of the probed instruction, behind two that set registers (7 and 5 bytes).
 pub(crate) fn arguments_offset() -> u64 {
     offset(tb_test_arguments as *const () as usize) + 12
+}
+
+pub(crate) fn arguments_address() -> u64 {
+    tb_test_arguments as *const () as u64 + 12
 }
 
 pub(crate) fn many_offset(index: u64) -> u64 {

@@ -1,32 +1,133 @@
 //! User probes.
+#![allow(unsafe_code)]
 
-use tracebraid_bpf::Options;
-use tracebraid_bpf::record::{Body, Text};
-use tracebraid_bpf::spec::{Fetch, ProbeId, Spec};
+use std::time::Instant;
 
-use crate::{Outcome, mine, same, stubs, under};
+use tracebraid_bpf::record::{Body, LostReason, Record, Text};
+use tracebraid_bpf::spec::{
+    Argument, Fetch, Filter, Location, Place, ProbeId, Register, Spec, UserProbe,
+};
+use tracebraid_bpf::{ErrorKind, Options, Session};
 
-pub(crate) const TESTS: &[(&str, fn() -> Outcome)] =
-    &[("the_slots_of_a_tracepoint_arrive_with_their_text", slots)];
+use crate::{Outcome, mine, perf, same, stubs, under};
 
-fn slots() -> Outcome {
-    let text = "grüße";
-    let fetch = Fetch::Slots {
-        count: 4,
-        text: vec![(1, 2)],
-    };
-    let spec = Spec {
-        user: vec![stubs::probe(7, stubs::slots_offset(), 0, fetch)],
+pub(crate) const TESTS: &[(&str, fn() -> Outcome)] = &[
+    ("the_slots_of_a_tracepoint_arrive_with_their_text", || {
+        slots(&Options::default())
+    }),
+    ("the_slots_arrive_the_perf_way_too", || slots(&perf())),
+    (
+        "slots_that_cannot_be_read_are_none_and_cost_no_hit",
+        unreadable_slots,
+    ),
+    ("text_is_null_or_a_fault_and_never_wrongly_empty", bad_texts),
+    ("text_in_a_page_that_nobody_has_touched_is_read", || {
+        cold_text(&Options::default())
+    }),
+    (
+        "text_in_a_page_that_nobody_has_touched_is_read_the_perf_way",
+        || cold_text(&perf()),
+    ),
+    (
+        "text_is_cut_at_the_limit_and_says_how_long_it_was",
+        long_text,
+    ),
+    (
+        "a_length_beyond_what_is_mapped_keeps_what_is_there",
+        overlong_text,
+    ),
+    (
+        "text_beyond_the_room_of_a_record_is_cut_and_what_follows_is_whole",
+        much_text,
+    ),
+    ("every_place_of_an_argument_is_read", arguments),
+    (
+        "a_semaphore_is_up_while_attached_and_down_afterwards",
+        || semaphore(&Options::default()),
+    ),
+    ("a_semaphore_is_up_while_attached_the_perf_way", || {
+        semaphore(&perf())
+    }),
+    (
+        "two_probes_of_one_address_both_get_every_hit",
+        shared_address,
+    ),
+    (
+        "another_tracer_with_another_semaphore_is_named_as_the_reason",
+        || conflict(&Options::default()),
+    ),
+    (
+        "another_tracer_with_another_semaphore_is_named_the_perf_way",
+        || conflict(&perf()),
+    ),
+    (
+        "an_address_outside_the_file_is_refused_with_its_offset",
+        outside,
+    ),
+    ("hits_are_delivered_or_lost_and_nothing_else", || {
+        exact(&Options::default())
+    }),
+    (
+        "hits_are_delivered_or_lost_and_nothing_else_the_perf_way",
+        || exact(&perf()),
+    ),
+    ("other_processes_and_threads_do_not_count", filters),
+    ("a_thousand_probes_come_and_go_at_once", || {
+        many(1000, &Options::default())
+    }),
+    ("twenty_probes_come_and_go_the_perf_way", || {
+        many(20, &perf())
+    }),
+    ("a_session_that_is_dropped_leaves_no_probe", dropped),
+];
+
+fn slot_probe(id: u32, count: u8, text: &[(u8, u8)]) -> UserProbe {
+    stubs::probe(
+        id,
+        stubs::slots_offset(),
+        0,
+        Fetch::Slots {
+            count,
+            text: text.to_vec(),
+        },
+    )
+}
+
+fn user(probes: Vec<UserProbe>) -> Spec {
+    Spec {
+        user: probes,
         filter: mine(),
         ..Spec::default()
-    };
+    }
+}
+
+fn texts(record: &Record) -> Result<Vec<Text>, String> {
+    match &record.body {
+        Body::Slots {
+            slots: Some(_),
+            texts,
+        } => Ok(texts.clone()),
+        other => Err(format!("{other:?} has no slots")),
+    }
+}
+
+fn whole(text: &[u8]) -> Text {
+    Text::Bytes {
+        bytes: text.into(),
+        full_length: text.len() as u64,
+    }
+}
+
+fn slots(options: &Options) -> Outcome {
+    let text = "grüße";
+    let spec = user(vec![slot_probe(7, 4, &[(1, 2)])]);
     let words = [
         u64::MAX,
         text.as_ptr() as u64,
         text.len() as u64,
         i64::MIN as u64,
     ];
-    let seen = under(&spec, &Options::default(), || stubs::hit_slots(&words))?;
+    let seen = under(&spec, options, || stubs::hit_slots(&words))?;
     same("records", seen.records.len(), 1)?;
     let record = &seen.records[0];
     same("probe", record.probe, ProbeId(7))?;
@@ -35,10 +136,7 @@ fn slots() -> Outcome {
         (record.tgid, record.tid),
         (std::process::id(), crate::tid()),
     )?;
-    let texts = vec![Text::Bytes {
-        bytes: text.into(),
-        full_length: text.len() as u64,
-    }];
+    let texts = vec![whole(text.as_bytes())];
     same(
         "body",
         &record.body,
@@ -47,4 +145,767 @@ fn slots() -> Outcome {
             texts,
         },
     )
+}
+
+fn unreadable_slots() -> Outcome {
+    let spec = user(vec![slot_probe(0, 2, &[(0, 1)])]);
+    let seen = under(&spec, &Options::default(), || {
+        for address in [
+            0,
+            8,
+            u64::MAX - 7,
+            0xffff_8000_0000_0000,
+            0x8000_0000_0000_0000,
+        ] {
+            stubs::hit_address(address as *const u64);
+        }
+    })?;
+    same("records", seen.records.len(), 5)?;
+    for record in &seen.records {
+        same(
+            "body",
+            &record.body,
+            &Body::Slots {
+                slots: None,
+                texts: vec![],
+            },
+        )?;
+    }
+    Ok(())
+}
+
+fn bad_texts() -> Outcome {
+    let hole = Pages::new(1, libc::PROT_NONE);
+    let bad = [
+        8,
+        0xffff_ffff_8100_0000,
+        0x8000_0000_0000_0000,
+        hole.address(),
+    ];
+    let spec = user(vec![slot_probe(0, 3, &[(0, 1)])]);
+    let seen = under(&spec, &Options::default(), || {
+        stubs::hit_slots(&[0, 5, 1]);
+        // An empty string of Rust has a length of 0 and an address that may not be read.
+        stubs::hit_slots(&[1, 0, 2]);
+        for address in bad {
+            stubs::hit_slots(&[address, 5, 3]);
+        }
+    })?;
+    let seen = seen
+        .records
+        .iter()
+        .map(texts)
+        .collect::<Result<Vec<_>, _>>()?
+        .concat();
+    let mut wanted = vec![Text::Null, whole(b"")];
+    wanted.extend(bad.iter().map(|_| Text::Fault));
+    same("texts", seen, wanted)
+}
+
+fn cold_text(options: &Options) -> Outcome {
+    let file = std::env::temp_dir().join(format!("tracebraid-cold-{}", std::process::id()));
+    std::fs::write(
+        &file,
+        [&[b'.'; 8190][..], b"cold string", &[b'.'; 4000]].concat(),
+    )?;
+    let pages = Pages::of_file(&file, 3);
+    std::fs::remove_file(&file)?;
+    let spec = user(vec![slot_probe(0, 2, &[(0, 1)])]);
+    // It crosses into the next page, which is as cold.
+    let seen = under(&spec, options, || {
+        stubs::hit_slots(&[pages.address() + 8190, 11])
+    })?;
+    same("records", seen.records.len(), 1)?;
+    same(
+        "text",
+        texts(&seen.records[0])?,
+        vec![whole(b"cold string")],
+    )
+}
+
+fn long_text() -> Outcome {
+    let text: Vec<u8> = (0..1_000_000u32)
+        .map(|index| b'a' + (index % 26) as u8)
+        .collect();
+    for limit in [16, 64, 256, 1000, 4096] {
+        let spec = Spec {
+            string_limit: limit,
+            ..user(vec![slot_probe(0, 3, &[(0, 1)])])
+        };
+        let lengths = [0, 1, limit - 1, limit, limit + 1, 1_000_000];
+        let seen = under(&spec, &Options::default(), || {
+            for length in lengths {
+                stubs::hit_slots(&[text.as_ptr() as u64, length as u64, 0xfeed]);
+            }
+        })?;
+        same("records", seen.records.len(), lengths.len())?;
+        for (record, length) in seen.records.iter().zip(lengths) {
+            let bytes = text[..length.min(limit)].to_vec();
+            let text = Text::Bytes {
+                bytes,
+                full_length: length as u64,
+            };
+            same("text", texts(record)?, vec![text])?;
+            let Body::Slots {
+                slots: Some(slots), ..
+            } = &record.body
+            else {
+                unreachable!()
+            };
+            same("the field behind it", slots[2], 0xfeed)?;
+        }
+    }
+    for limit in [1, 15, 4097, usize::MAX] {
+        let spec = Spec {
+            string_limit: limit,
+            ..Spec::default()
+        };
+        same(
+            "kind",
+            Session::start(&spec).err().map(|e| e.kind().clone()),
+            Some(ErrorKind::BadSpec),
+        )?;
+    }
+    Ok(())
+}
+
+fn overlong_text() -> Outcome {
+    let pages = Pages::new(2, libc::PROT_READ | libc::PROT_WRITE);
+    pages.write(4096 - 5, b"hello");
+    pages.forbid(1);
+    let spec = user(vec![slot_probe(0, 2, &[(0, 1)])]);
+    let address = pages.address() + 4096 - 5;
+    let lengths = [5, 6, 1 << 40, u64::MAX];
+    let seen = under(&spec, &Options::default(), || {
+        for length in lengths {
+            stubs::hit_slots(&[address, length]);
+        }
+    })?;
+    let seen = seen
+        .records
+        .iter()
+        .map(texts)
+        .collect::<Result<Vec<_>, _>>()?
+        .concat();
+    let wanted = lengths.map(|full_length| Text::Bytes {
+        bytes: b"hello".into(),
+        full_length,
+    });
+    same("texts", seen, wanted.to_vec())
+}
+
+fn much_text() -> Outcome {
+    let text = vec![b'x'; 4096];
+    let pairs: Vec<(u8, u8)> = (0..32).map(|index| (2 * index, 2 * index + 1)).collect();
+    let spec = Spec {
+        string_limit: 4096,
+        ..user(vec![slot_probe(0, 64, &pairs)])
+    };
+    let words = [text.as_ptr() as u64, 4096].repeat(32);
+    let seen = under(&spec, &Options::default(), || stubs::hit_slots(&words))?;
+    let texts = texts(&seen.records[0])?;
+    same("texts", texts.len(), 32)?;
+    let mut bytes = 0;
+    for text in texts {
+        let Text::Bytes {
+            bytes: some,
+            full_length: 4096,
+        } = text
+        else {
+            return Err(format!("{text:?}").into());
+        };
+        bytes += some.len();
+    }
+    same("bytes", bytes, 48 << 10)
+}
+
+fn arguments() -> Outcome {
+    use Place::{Constant, Memory, ProbeRelative, Unsupported};
+    let argument = |width, signed, place| Argument {
+        width,
+        signed,
+        float: false,
+        place,
+    };
+    let register = |register| Place::Register {
+        register,
+        high: false,
+    };
+    let memory = |base, index, displacement| Memory {
+        base,
+        index,
+        displacement,
+    };
+    let data = [0x8877_6655_4433_2211, 0xfedc_ba98_7654_3210u64];
+    let (rdi, rsi, rdx) = (Register::Rdi, Register::Rsi, Register::Rdx);
+    // What is fetched, and what it is; rdi = 0xfff6, rsi = &data, rdx = 1, rcx = 8.
+    let places = [
+        (argument(8, false, register(rdi)), Some(0xfff6)),
+        (argument(2, true, register(rdi)), Some(-10i64 as u64)),
+        (argument(1, false, register(rdi)), Some(0xf6)),
+        (
+            argument(
+                1,
+                true,
+                Place::Register {
+                    register: rdi,
+                    high: true,
+                },
+            ),
+            Some(u64::MAX),
+        ),
+        (
+            argument(8, true, register(Register::R8)),
+            Some(-2i64 as u64),
+        ),
+        (
+            argument(4, false, register(Register::R8)),
+            Some(0xffff_fffe),
+        ),
+        (
+            argument(
+                1,
+                false,
+                Place::Register {
+                    register: Register::Rax,
+                    high: true,
+                },
+            ),
+            Some(0x33),
+        ),
+        (
+            argument(8, false, memory(Some(rsi), None, 0)),
+            Some(data[0]),
+        ),
+        (
+            argument(4, true, memory(Some(rsi), None, 4)),
+            Some(0xffff_ffff_8877_6655),
+        ),
+        (
+            argument(2, false, memory(Some(rsi), Some((rdx, 8)), 0)),
+            Some(0x3210),
+        ),
+        (
+            argument(1, false, memory(Some(rsi), Some((rdx, 4)), -1)),
+            Some(0x44),
+        ),
+        (
+            argument(8, false, memory(Some(rsi), Some((Register::Rcx, 1)), 0)),
+            Some(data[1]),
+        ),
+        (argument(8, false, memory(None, Some((rdx, 8)), 0)), None),
+        (argument(8, false, memory(Some(rdx), None, 0)), None),
+        (argument(1, false, Constant(-56)), Some(200)),
+        (argument(8, true, Constant(i64::MIN)), Some(i64::MIN as u64)),
+        (argument(4, false, Constant(-1)), Some(0xffff_ffff)),
+        (
+            argument(
+                8,
+                false,
+                ProbeRelative {
+                    displacement: 0,
+                    address_only: true,
+                },
+            ),
+            None,
+        ),
+        (
+            argument(
+                8,
+                false,
+                ProbeRelative {
+                    displacement: 12,
+                    address_only: false,
+                },
+            ),
+            Some(0x7777_8888_9999_0000),
+        ),
+        (argument(8, false, Unsupported("%xmm0".into())), None),
+        (
+            argument(4, true, memory(Some(rsi), None, 4)),
+            Some(0xffff_ffff_8877_6655),
+        ),
+    ];
+    let fetch = Fetch::Arguments(
+        places
+            .iter()
+            .map(|(argument, _)| argument.clone())
+            .collect(),
+    );
+    let spec = user(vec![stubs::probe(3, stubs::arguments_offset(), 0, fetch)]);
+    let seen = under(&spec, &Options::default(), || {
+        stubs::hit_arguments(0xfff6, &data, 1, 8)
+    })?;
+    same("records", seen.records.len(), 1)?;
+    let Body::Arguments {
+        location: 0,
+        values,
+    } = &seen.records[0].body
+    else {
+        return Err(format!("{:?}", seen.records[0].body).into());
+    };
+    for (index, ((argument, wanted), value)) in places.iter().zip(values).enumerate() {
+        let wanted = match argument.place {
+            Place::ProbeRelative {
+                address_only: true, ..
+            } => Some(stubs::arguments_address()),
+            _ => *wanted,
+        };
+        same(&format!("argument {index}, {argument:?}"), *value, wanted)?;
+    }
+    Ok(())
+}
+
+fn semaphore(options: &Options) -> Outcome {
+    let fetch = Fetch::Slots {
+        count: 1,
+        text: vec![],
+    };
+    let spec = user(vec![stubs::probe(
+        0,
+        stubs::guarded_offset(),
+        stubs::semaphore_offset(),
+        fetch,
+    )]);
+    same("before", stubs::semaphore(), 0)?;
+    let mut during = 0;
+    let seen = under(&spec, options, || {
+        during = stubs::semaphore();
+        stubs::hit_guarded(&[1]);
+    })?;
+    same("during", during, 1)?;
+    same("after", stubs::semaphore(), 0)?;
+    same("records", seen.records.len(), 1)
+}
+
+fn shared_address() -> Outcome {
+    let offset = stubs::guarded_offset();
+    let same_fetch = Fetch::Slots {
+        count: 1,
+        text: vec![],
+    };
+    let other = Fetch::Arguments(vec![Argument {
+        width: 8,
+        signed: false,
+        float: false,
+        place: Place::Memory {
+            base: Some(Register::Rdi),
+            index: None,
+            displacement: 0,
+        },
+    }]);
+    // The third is the bare address, of the same file by another name.
+    let mut third = stubs::probe(3, offset, 0, other);
+    third.binary = format!("/proc/{}/exe", std::process::id()).into();
+    third.locations.insert(
+        0,
+        Location {
+            offset: stubs::slots_offset(),
+            semaphore: 0,
+            fetch: Fetch::Arguments(vec![]),
+        },
+    );
+    let spec = user(vec![
+        stubs::probe(1, offset, stubs::semaphore_offset(), same_fetch.clone()),
+        stubs::probe(2, offset, stubs::semaphore_offset(), same_fetch),
+        third,
+    ]);
+    let seen = under(&spec, &Options::default(), || {
+        stubs::hit_guarded(&[0xabc]);
+        stubs::hit_guarded(&[0xdef]);
+    })?;
+    let mut got: Vec<(u32, u64)> = Vec::new();
+    for record in &seen.records {
+        got.push((
+            record.probe.0,
+            match &record.body {
+                Body::Slots {
+                    slots: Some(slots), ..
+                } => slots[0],
+                Body::Arguments {
+                    location: 1,
+                    values,
+                } => values[0].unwrap_or(0),
+                other => return Err(format!("{other:?}").into()),
+            },
+        ));
+    }
+    let wanted = [0xabc, 0xdef]
+        .map(|value| [(1, value), (2, value), (3, value)])
+        .concat();
+    same("records", got, wanted)?;
+    let counts = seen
+        .session
+        .as_ref()
+        .map(Session::counts)
+        .unwrap_or_default();
+    let hits: Vec<(u64, u64)> = counts
+        .iter()
+        .map(|count| (count.hits, count.delivered))
+        .collect();
+    same("counts", hits, vec![(2, 2), (2, 2), (2, 2)])
+}
+
+fn conflict(options: &Options) -> Outcome {
+    let fetch = || Fetch::Slots {
+        count: 0,
+        text: vec![],
+    };
+    let many = |semaphore| {
+        let mut probe = stubs::probe(0, stubs::guarded_offset(), semaphore, fetch());
+        for index in 0..20 {
+            let offset = stubs::many_offset(index);
+            probe.locations.push(Location {
+                offset,
+                semaphore: 0,
+                fetch: fetch(),
+            });
+        }
+        user(vec![probe])
+    };
+    let with = many(stubs::semaphore_offset());
+    let without = many(0);
+    for (first, second, reason) in [
+        (
+            &without,
+            &with,
+            "another tracer holds this address without the semaphore",
+        ),
+        (
+            &with,
+            &without,
+            "another tracer holds this address with a semaphore",
+        ),
+    ] {
+        let held = Session::start_with(first, options)?;
+        let Err(error) = Session::start_with(second, options) else {
+            return Err("the second session should have been refused".into());
+        };
+        if !error.to_string().contains(reason) {
+            return Err(format!("{error:?} does not say {reason:?}").into());
+        }
+        let offset = Some(stubs::guarded_offset());
+        same(
+            "kind",
+            error.kind(),
+            &ErrorKind::Attach {
+                file: Some(stubs::binary()),
+                offset,
+            },
+        )?;
+        drop(held);
+        drop(Session::start_with(second, options)?);
+    }
+    Ok(())
+}
+
+fn outside() -> Outcome {
+    let fetch = Fetch::Slots {
+        count: 0,
+        text: vec![],
+    };
+    let mut probe = stubs::probe(0, stubs::slots_offset(), 0, fetch.clone());
+    probe.locations.push(Location {
+        offset: 1 << 40,
+        semaphore: 0,
+        fetch,
+    });
+    for options in [Options::default(), perf()] {
+        let Err(error) = Session::start_with(&user(vec![probe.clone()]), &options) else {
+            return Err("an offset of a terabyte was accepted".into());
+        };
+        let offset = Some(1 << 40);
+        same(
+            "kind",
+            error.kind(),
+            &ErrorKind::Attach {
+                file: Some(stubs::binary()),
+                offset,
+            },
+        )?;
+    }
+    let mut gone = probe;
+    gone.binary = "/nonexistent/file".into();
+    let Err(error) = Session::start(&user(vec![gone])) else {
+        return Err("a file that is not there was accepted".into());
+    };
+    let file = Some("/nonexistent/file".into());
+    same(
+        "kind",
+        error.kind(),
+        &ErrorKind::Attach { file, offset: None },
+    )
+}
+
+/// Many threads, the smallest ring, and nobody who drains it for a while.
+fn exact(options: &Options) -> Outcome {
+    const THREADS: u64 = 4;
+    const HITS: u64 = 5_000;
+    let text = "some text of a usual length";
+    let spec = Spec {
+        ring_bytes: 4096,
+        filter: Filter {
+            processes: vec![std::process::id()],
+            ..Filter::default()
+        },
+        ..user(vec![slot_probe(0, 3, &[(0, 1)])])
+    };
+    let mut session = Session::start_with(&spec, options)?;
+    let (mut records, mut lost) = (Vec::new(), Vec::new());
+    let mut until = 0;
+    std::thread::scope(|scope| -> Outcome {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                scope.spawn(move || {
+                    for hit in 0..HITS {
+                        let number = thread * HITS + hit;
+                        stubs::hit_slots(&[text.as_ptr() as u64, text.len() as u64, number]);
+                    }
+                })
+            })
+            .collect();
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            for cpu in session.cpus().to_vec() {
+                let from = records.len();
+                until = session.drain(cpu, &mut records)?.until;
+                if let Some(early) = records[from..].iter().find(|record| record.cpu != cpu) {
+                    return Err(format!("{early:?} in the ring of CPU {cpu}").into());
+                }
+            }
+            session.losses(&mut lost)?;
+            std::thread::sleep(std::time::Duration::from_millis(3));
+        }
+        Ok(())
+    })?;
+    session.finish(&mut records, &mut lost)?;
+    let missing: u64 = lost.iter().map(|lost| lost.count).sum();
+    same(
+        "delivered and lost",
+        records.len() as u64 + missing,
+        THREADS * HITS,
+    )?;
+    if missing == 0 || until == 0 {
+        return Err("a ring of one page should have overflowed".into());
+    }
+    let ill = lost
+        .iter()
+        .find(|lost| lost.after >= lost.before || lost.probe != ProbeId(0));
+    same("losses without their time", ill, None)?;
+    let reasons = lost
+        .iter()
+        .filter(|lost| lost.reason == LostReason::RingFull)
+        .count();
+    same("reasons", reasons, lost.len())?;
+    let count = session.counts()[0];
+    same(
+        "hits",
+        (count.hits, count.delivered, count.lost),
+        (THREADS * HITS, records.len() as u64, missing),
+    )?;
+    // Each record is whole, and none comes twice.
+    let mut numbers = Vec::new();
+    for record in &records {
+        same("text", texts(record)?, vec![whole(text.as_bytes())])?;
+        let Body::Slots {
+            slots: Some(slots), ..
+        } = &record.body
+        else {
+            unreachable!()
+        };
+        numbers.push(slots[2]);
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    same("different records", numbers.len(), records.len())
+}
+
+fn filters() -> Outcome {
+    let all = user(vec![slot_probe(0, 1, &[])]);
+    let hits = |filter: Filter| -> Result<usize, libtest_mimic::Failed> {
+        let spec = Spec {
+            filter,
+            ..all.clone()
+        };
+        let seen = under(&spec, &Options::default(), || {
+            stubs::hit_slots(&[1]);
+            std::thread::scope(|scope| {
+                scope.spawn(|| stubs::hit_slots(&[2]));
+            });
+        })?;
+        Ok(seen.records.len())
+    };
+    let (process, thread) = (std::process::id(), crate::tid());
+    let several = vec![1, process, 2];
+    same("everybody", hits(Filter::default())?, 2)?;
+    same(
+        "this process",
+        hits(Filter {
+            processes: vec![process],
+            ..Filter::default()
+        })?,
+        2,
+    )?;
+    same(
+        "several",
+        hits(Filter {
+            processes: several.clone(),
+            ..Filter::default()
+        })?,
+        2,
+    )?;
+    same(
+        "another",
+        hits(Filter {
+            processes: vec![1],
+            ..Filter::default()
+        })?,
+        0,
+    )?;
+    same(
+        "two others",
+        hits(Filter {
+            processes: vec![1, 2],
+            ..Filter::default()
+        })?,
+        0,
+    )?;
+    same(
+        "this thread",
+        hits(Filter {
+            threads: vec![thread],
+            ..Filter::default()
+        })?,
+        1,
+    )?;
+    let both = Filter {
+        processes: several,
+        threads: vec![thread, 1],
+        ..Filter::default()
+    };
+    same("this thread of it", hits(both)?, 1)?;
+    let excluded = Filter {
+        exclude: vec![process],
+        ..Filter::default()
+    };
+    same("all but this process", hits(excluded)?, 0)?;
+    let everywhere = Filter {
+        cpus: (0..64).collect(),
+        ..Filter::default()
+    };
+    same("on any of 64 CPUs", hits(everywhere)?, 2)?;
+    same(
+        "on a CPU that is not",
+        hits(Filter {
+            cpus: vec![4095],
+            ..Filter::default()
+        })?,
+        0,
+    )
+}
+
+fn many(number: u32, options: &Options) -> Outcome {
+    let spec = user(
+        (0..number)
+            .map(|index| {
+                let fetch = Fetch::Slots {
+                    count: 0,
+                    text: vec![],
+                };
+                stubs::probe(index, stubs::many_offset(index.into()), 0, fetch)
+            })
+            .collect(),
+    );
+    let start = Instant::now();
+    let mut session = Session::start_with(&spec, options)?;
+    let attach = start.elapsed();
+    stubs::hit_many();
+    let start = Instant::now();
+    session.detach();
+    let detach = start.elapsed();
+    println!(
+        "{number} probes, {}: attached in {attach:?}, detached in {detach:?}",
+        session.user_way().unwrap_or("no way")
+    );
+    let (mut records, mut lost) = (Vec::new(), Vec::new());
+    session.finish(&mut records, &mut lost)?;
+    records.sort_by_key(|record| record.time);
+    let ids: Vec<u32> = records.iter().map(|record| record.probe.0).collect();
+    same("probes", ids, (0..number).collect())
+}
+
+fn dropped() -> Outcome {
+    let fetch = Fetch::Slots {
+        count: 1,
+        text: vec![],
+    };
+    let probe = stubs::probe(0, stubs::guarded_offset(), stubs::semaphore_offset(), fetch);
+    for options in [Options::default(), perf()] {
+        let session = Session::start_with(&user(vec![probe.clone()]), &options)?;
+        same("while it lives", stubs::semaphore(), 1)?;
+        drop(session);
+        same("afterwards", stubs::semaphore(), 0)?;
+    }
+    Ok(())
+}
+
+/// Anonymous or mapped pages of their own.
+struct Pages {
+    start: *mut u8,
+    length: usize,
+}
+
+impl Pages {
+    fn new(count: usize, protection: i32) -> Pages {
+        Pages::map(
+            count,
+            protection,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+        )
+    }
+
+    /// Nobody has touched them; only the file has been written.
+    fn of_file(file: &std::path::Path, count: usize) -> Pages {
+        use std::os::fd::AsRawFd;
+        let file = std::fs::File::open(file).expect("just written");
+        let pages = Pages::map(count, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd());
+        // SAFETY: advice about pages of our own.
+        unsafe { libc::madvise(pages.start.cast(), pages.length, libc::MADV_RANDOM) };
+        pages
+    }
+
+    fn map(count: usize, protection: i32, flags: i32, fd: i32) -> Pages {
+        let length = count * 4096;
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, fd, 0) };
+        assert_ne!(start, libc::MAP_FAILED);
+        Pages {
+            start: start.cast(),
+            length,
+        }
+    }
+
+    fn address(&self) -> u64 {
+        self.start as u64
+    }
+
+    fn write(&self, offset: usize, bytes: &[u8]) {
+        assert!(offset + bytes.len() <= self.length);
+        // SAFETY: inside the mapping, which only this test knows.
+        unsafe { std::ptr::copy(bytes.as_ptr(), self.start.add(offset), bytes.len()) }
+    }
+
+    fn forbid(&self, page: usize) {
+        // SAFETY: a page of our own that nothing refers to.
+        let result =
+            unsafe { libc::mprotect(self.start.add(page * 4096).cast(), 4096, libc::PROT_NONE) };
+        assert_eq!(result, 0);
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `map` with this length.
+        unsafe { libc::munmap(self.start.cast(), self.length) };
+    }
 }
