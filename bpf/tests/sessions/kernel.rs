@@ -211,7 +211,9 @@ fn switch_as_tracepoint() -> Outcome {
     // The tracepoint is wanted for the current task only, which is the one that leaves.
     let mut raw = Vec::new();
     let mut named = Vec::new();
-    for record in &seen.records {
+    // One was attached before the other, and detached too.
+    let during = |time| (start..end).contains(&time);
+    for record in seen.records.iter().filter(|record| during(record.time)) {
         match &record.body {
             Body::SchedSwitch {
                 prev,
