@@ -1,17 +1,15 @@
 //! Texts and symbols inside assembly templates.
 
-/// A text as it stands between quotes in an `.asciz` of an `asm!` template: escaped for the assembler,
-/// braces doubled for `asm!`.
+/// A text as it stands between quotes in an `.asciz` of an `asm!` template.
+///
+/// What could mean something on the way, to `asm!`, to LLVM's templates (`$`) or to the assembler, is
+/// written as an octal escape, of three digits since a digit may follow.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
-            b'"' => out.push_str("\\\""),
-            b'\\' => out.push_str("\\\\"),
-            b'{' => out.push_str("{{"),
-            b'}' => out.push_str("}}"),
-            b' '..=b'~' => out.push(char::from(byte)),
-            // Three digits always, since a digit may follow.
+            b' ' | b'_' | b'-' | b'.' | b',' | b':' | b'=' | b'/' => out.push(char::from(byte)),
+            _ if byte.is_ascii_alphanumeric() => out.push(char::from(byte)),
             _ => out.push_str(&format!("\\{byte:03o}")),
         }
     }
@@ -47,8 +45,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quotes_backslashes_braces_and_everything_that_is_not_printable_are_escaped() {
-        assert_eq!(quoted("a\"b\\c{d}\n1é"), "a\\\"b\\\\c{{d}}\\0121\\303\\251");
+    fn everything_that_is_not_plain_is_escaped_byte_by_byte() {
+        assert_eq!(quoted("a b/c.d-e_f=1"), "a b/c.d-e_f=1");
+        assert_eq!(quoted("\"\\{$\n1é"), "\\042\\134\\173\\044\\0121\\303\\251");
     }
 
     #[test]
