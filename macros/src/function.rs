@@ -100,25 +100,36 @@ pub(crate) fn expand(item: Item, body: &Group, mut options: Options) -> syn::Res
     );
     let emission = site::emission(&enter, &entered, &fields);
     let allow = arguments::allow_for(&bindings, &fields);
-    let used = used(&bindings, &fields, &options.skip);
-    let on_exit = outcome.closure(&leave, &left);
-    let run = run(style, &bindings, &used, &result.hint, &body, &on_exit);
-    Ok(quote_spanned! {Span::mixed_site()=>
-        #(#attributes)*
-        #inner
-        #visibility #signature {
-            #define_entry
-            #define_exit
-            #define_gate
-            let (#entered, #left) = (::tracebraid::__private::kinds(), ::tracebraid::__private::kinds());
-            let on = #gate(#entered, #left);
-            #allow
-            if on {
-                #emission;
-            }
-            #run
+    let run = Body {
+        block: &body,
+        bindings: &bindings,
+        used: used(&bindings, &fields, &options.skip),
+        result: &result.hint,
+        on_exit: outcome.closure(&leave, &left),
+    }
+    .run(style);
+    let statements = quote_spanned! {Span::mixed_site()=>
+        #define_entry
+        #define_exit
+        #define_gate
+        let (#entered, #left) = (::tracebraid::__private::kinds(), ::tracebraid::__private::kinds());
+        let on = #gate(#entered, #left);
+        #allow
+        if on {
+            #emission;
         }
-    })
+        #run
+    };
+    let statements = braced(statements, &body);
+    Ok(quote!(#(#attributes)* #inner #visibility #signature #statements))
+}
+
+/// A block with the span of the user's body: tools that look for code by place, such as coverage, find
+/// what is in it.
+fn braced(statements: TokenStream, body: &Group) -> Group {
+    let mut block = Group::new(Delimiter::Brace, statements);
+    block.set_span(body.span());
+    block
 }
 
 /// Chooses the style, and refuses what it cannot do.
@@ -186,9 +197,7 @@ fn split_inner_attributes(body: &Group) -> (TokenStream, Group) {
         attributes.extend(rest.next());
     }
     left.extend(rest);
-    let mut group = Group::new(Delimiter::Brace, left);
-    group.set_span(body.span());
-    (attributes, group)
+    (attributes, braced(left, body))
 }
 
 /// The variables that the tracepoint reads: the body need not.
@@ -208,76 +217,125 @@ fn used(bindings: &[Binding], fields: &[Field], skipped: &[syn::Ident]) -> Token
     quote_spanned!(Span::mixed_site()=> let _ = (#(&#used,)*);)
 }
 
-/// The statements that run the body and end the function.
-fn run(
-    style: Style,
-    bindings: &[Binding],
-    used: &TokenStream,
-    result: &TokenStream,
-    body: &Group,
-    on_exit: &TokenStream,
-) -> TokenStream {
-    let span = Span::mixed_site();
-    let tokens = body.stream();
-    let muts = bindings
-        .iter()
-        .filter(|binding| binding.mutable)
-        .map(|binding| &binding.name);
-    let allow = arguments::allow_underscores();
-    let rebind = quote_spanned!(span=> #(#allow let mut #muts = #muts;)*);
-    match style {
-        Style::InPlace => quote_spanned! {span=>
+/// A body, and what goes into it.
+struct Body<'a> {
+    block: &'a Group,
+    bindings: &'a [Binding],
+    /// Statement that uses what the tracepoint reads.
+    used: TokenStream,
+    /// The type of its value.
+    result: &'a TokenStream,
+    /// The closure that emits the return.
+    on_exit: TokenStream,
+}
+
+impl Body<'_> {
+    /// The statements that run the body and end the function.
+    fn run(&self, style: Style) -> TokenStream {
+        match style {
+            Style::InPlace => self.in_place(),
+            Style::Async => self.in_async_block(),
+            Style::Closure if self.bindings.len() > MAX_PARAMETERS => self.in_capturing_closure(),
+            Style::Closure => self.in_closure(),
+        }
+    }
+
+    fn in_place(&self) -> TokenStream {
+        let Body { block, on_exit, .. } = self;
+        quote_spanned! {Span::mixed_site()=>
             let _guard = ::tracebraid::__private::Frame::new(on, #on_exit);
-            #body
-        },
+            #block
+        }
+    }
+
+    fn in_async_block(&self) -> TokenStream {
+        let Body {
+            block,
+            used,
+            result,
+            on_exit,
+            ..
+        } = self;
+        let span = Span::mixed_site();
+        let (rebind, tokens) = (self.rebind(), block.stream());
         // The first `return` tells the compiler the type of the block, as a signature would.
-        Style::Async => quote_spanned! {span=>
+        let hint =
+            quote_spanned!(span=> if false { return ::tracebraid::__private::never::<#result>(); });
+        let block = braced(quote!(#hint #used #rebind #tokens), block);
+        quote_spanned! {span=>
             let guard = ::tracebraid::__private::Task::<#result, _>::new(on, #on_exit);
-            let result = async move {
-                if false {
-                    return ::tracebraid::__private::never::<#result>();
-                }
-                #used
-                #rebind
-                #tokens
-            }.await;
+            let result = async move #block.await;
             guard.finish(&result);
             result
-        },
-        Style::Closure if bindings.len() > MAX_PARAMETERS => quote_spanned! {span=>
-            ::tracebraid::__private::call0(on, move || -> #result { #used #rebind #tokens }, #on_exit)
-        },
-        Style::Closure => {
-            let call = format_ident!("call{}", bindings.len(), span = span);
-            let mut lets = TokenStream::new();
-            let arguments = bindings
-                .iter()
-                .enumerate()
-                .map(|(index, Binding { name, .. })| {
-                    if !arguments::looks_unused(name) {
-                        return quote!(#name);
-                    }
-                    let moved = format_ident!("argument{index}", span = span);
-                    lets.extend(quote_spanned!(span=> #allow let #moved = #name;));
-                    quote!(#moved)
-                });
-            let arguments: Vec<_> = arguments.collect();
-            let parameters = bindings
-                .iter()
-                .map(|Binding { name, mutable }| match mutable {
-                    true => quote_spanned!(span=> mut #name),
-                    false => quote!(#name),
-                });
-            quote_spanned! {span=>
-                #lets
-                ::tracebraid::__private::#call(
-                    on,
-                    move |#(#parameters),*| -> #result { #used #tokens },
-                    #(#arguments,)*
-                    #on_exit
-                )
+        }
+    }
+
+    fn in_capturing_closure(&self) -> TokenStream {
+        let Body {
+            block,
+            used,
+            result,
+            on_exit,
+            ..
+        } = self;
+        let (rebind, tokens) = (self.rebind(), block.stream());
+        let block = braced(quote!(#used #rebind #tokens), block);
+        quote_spanned! {Span::mixed_site()=>
+            ::tracebraid::__private::call0(on, move || -> #result #block, #on_exit)
+        }
+    }
+
+    fn in_closure(&self) -> TokenStream {
+        let Body {
+            block,
+            bindings,
+            used,
+            result,
+            on_exit,
+        } = self;
+        let span = Span::mixed_site();
+        let call = format_ident!("call{}", bindings.len(), span = span);
+        let tokens = block.stream();
+        let block = braced(quote!(#used #tokens), block);
+        let mut lets = TokenStream::new();
+        let mut parameters = TokenStream::new();
+        let mut arguments = TokenStream::new();
+        for (index, Binding { name, mutable }) in bindings.iter().enumerate() {
+            parameters.extend(match mutable {
+                true => quote_spanned!(span=> mut #name,),
+                false => quote_spanned!(span=> #name,),
+            });
+            if arguments::looks_unused(name) {
+                let allow = arguments::allow_underscores();
+                let moved = format_ident!("argument{index}", span = span);
+                lets.extend(quote_spanned!(span=> #allow let #moved = #name;));
+                arguments.extend(quote_spanned!(span=> #moved,));
+            } else {
+                arguments.extend(quote_spanned!(span=> #name,));
             }
         }
+        quote_spanned! {span=>
+            #lets
+            ::tracebraid::__private::#call(on, move |#parameters| -> #result #block, #arguments #on_exit)
+        }
+    }
+
+    /// Makes variables mutable again, inside a body that captured them.
+    fn rebind(&self) -> TokenStream {
+        let muts = self
+            .bindings
+            .iter()
+            .filter(|binding| binding.mutable)
+            .map(|binding| {
+                let name = &binding.name;
+                let allow = if arguments::looks_unused(name) {
+                    arguments::allow_underscores()
+                } else {
+                    TokenStream::new()
+                };
+                quote_spanned!(Span::mixed_site()=> #allow let mut #name = #name;)
+            });
+        muts.collect()
     }
 }
 

@@ -78,7 +78,7 @@ impl Outcome {
             }
             lets.extend(quote_spanned!(span=> let ret = #value;));
             words.extend(
-                quote_spanned!(at=> , ::tracebraid::__private::optional(ret.as_ref().map(#lower))),
+                quote_spanned!(at=> ::tracebraid::__private::optional(ret.as_ref().map(#lower)),),
             );
         }
         if let Some(err) = self.err {
@@ -89,11 +89,11 @@ impl Outcome {
             };
             lets.extend(quote_spanned!(at=> let err = ::tracebraid::__private::err(result);));
             words.extend(
-                quote_spanned!(at=> , ::tracebraid::__private::optional(err.as_ref().map(#lower))),
+                quote_spanned!(at=> ::tracebraid::__private::optional(err.as_ref().map(#lower)),),
             );
         }
         let call = quote_spanned! {span=>
-            #emit(#kinds, ::tracebraid::__private::lower(&ns), ::tracebraid::__private::lower(&end) #words)
+            #emit(#kinds, (::tracebraid::__private::lower(&ns), ::tracebraid::__private::lower(&end), #words))
         };
         let body = if lets.is_empty() {
             call

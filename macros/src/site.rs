@@ -63,7 +63,7 @@ impl Gate {
 /// Calls `emit` with the words of the fields.
 pub(crate) fn emission(emit: &Ident, kinds: &Ident, fields: &[Field]) -> TokenStream {
     let words = fields.iter().map(Field::lower);
-    quote_spanned!(Span::mixed_site()=> ::tracebraid::__private::fields(|| #emit(#kinds #(, #words)*)))
+    quote_spanned!(Span::mixed_site()=> ::tracebraid::__private::fields(|| #emit(#kinds, (#(#words,)*))))
 }
 
 /// Statements that emit an event of a point, from a site of its own.

@@ -54,8 +54,12 @@ impl Log {
 }
 
 fn find(name: &str) -> Tracepoint {
-    let mut found = tracebraid::tracepoints().into_iter().filter(|tracepoint| tracepoint.name() == name);
-    let tracepoint = found.next().unwrap_or_else(|| panic!("no tracepoint {name}"));
+    let mut found = tracebraid::tracepoints()
+        .into_iter()
+        .filter(|tracepoint| tracepoint.name() == name);
+    let tracepoint = found
+        .next()
+        .unwrap_or_else(|| panic!("no tracepoint {name}"));
     assert!(found.next().is_none(), "two tracepoints {name}");
     tracepoint
 }
@@ -83,7 +87,14 @@ fn charge(order_id: u64, cents: i64) -> u64 {
 fn an_entry_stands_before_what_the_body_emits_and_a_return_after_it() {
     let log = Log::of(&["charge", "in_charge"]);
     assert_eq!(charge(17, -4200), 4217);
-    assert_eq!(log.take(), ["charge order_id=17 cents=-4200", "in_charge order_id=17", "charge__return"]);
+    assert_eq!(
+        log.take(),
+        [
+            "charge order_id=17 cents=-4200",
+            "in_charge order_id=17",
+            "charge__return"
+        ]
+    );
     drop(log.attachments);
     charge(1, 2);
     assert_eq!(log.lines.lock().unwrap().len(), 0);
@@ -99,12 +110,23 @@ fn a_tracepoint_is_described_before_its_first_hit() {
     let found = find("never_called");
     assert_eq!(found.provider(), "behaviour");
     assert_eq!(found.print(), "id={id} {{{depth}}}");
-    let fields: Vec<_> = found.fields().iter().map(|field| (field.name.as_str(), field.kind.kind)).collect();
-    assert_eq!(fields, [("id", Kind::U64), ("depth", Kind::U64), ("user", Kind::Str)]);
+    let fields: Vec<_> = found
+        .fields()
+        .iter()
+        .map(|field| (field.name.as_str(), field.kind.kind))
+        .collect();
+    assert_eq!(
+        fields,
+        [("id", Kind::U64), ("depth", Kind::U64), ("user", Kind::Str)]
+    );
     assert!(!found.is_return());
     let site = &found.sites()[0];
     assert!(site.file.ends_with("tests/behaviour.rs"), "{}", site.file);
-    let line = include_str!("behaviour.rs").lines().position(|line| line.contains("fn never_called(")).unwrap() + 1;
+    let line = include_str!("behaviour.rs")
+        .lines()
+        .position(|line| line.contains("fn never_called("))
+        .unwrap()
+        + 1;
     assert_eq!(site.line as usize, line);
 }
 
@@ -150,7 +172,12 @@ fn unwinding_marks_each_return_that_it_crosses() {
     catch_unwind(|| panics(1)).unwrap_err();
     assert_eq!(
         log.take(),
-        ["panics depth=1", "panics depth=0", "panics__return end=unwind", "panics__return end=unwind"]
+        [
+            "panics depth=1",
+            "panics depth=0",
+            "panics__return end=unwind",
+            "panics__return end=unwind"
+        ]
     );
 }
 
@@ -206,7 +233,12 @@ fn a_function_that_returns_while_another_unwinds_has_returned() {
     .unwrap_err();
     assert_eq!(
         log.take(),
-        ["factorial_in_drop n=1", "factorial_in_drop__return", "in_place_in_drop n=1", "in_place_in_drop__return"]
+        [
+            "factorial_in_drop n=1",
+            "factorial_in_drop__return",
+            "in_place_in_drop n=1",
+            "in_place_in_drop__return"
+        ]
     );
 }
 
@@ -254,9 +286,16 @@ fn a_future_that_is_dropped_or_unwinds_says_so_once() {
     }
     assert_eq!(log.take(), ["wait__return end=dropped ret=None err=None"]);
     catch_unwind(|| run(wait(3))).unwrap_err();
-    assert_eq!(log.take(), ["wait n=3", "wait__return end=unwind ret=None err=None"]);
+    assert_eq!(
+        log.take(),
+        ["wait n=3", "wait__return end=unwind ret=None err=None"]
+    );
     drop(wait(2));
-    assert_eq!(log.take(), [""; 0], "a future that was never polled was never entered");
+    assert_eq!(
+        log.take(),
+        [""; 0],
+        "a future that was never polled was never entered"
+    );
 }
 
 #[test]
@@ -264,12 +303,19 @@ fn a_return_is_emitted_exactly_where_its_entry_was() {
     let lines = Arc::new(Mutex::new(Vec::new()));
     let attach = |name: &str| {
         let lines = Arc::clone(&lines);
-        find(name).attach(move |event| lines.lock().unwrap().push(event.name().to_owned())).unwrap()
+        find(name)
+            .attach(move |event| lines.lock().unwrap().push(event.name().to_owned()))
+            .unwrap()
     };
     let attached = Cell::new(Vec::new());
     let take = || std::mem::take(&mut *lines.lock().unwrap());
     // Switched on inside: neither.
-    switched_inside(&|| attached.set(vec![attach("switched_inside"), attach("switched_inside__return")]));
+    switched_inside(&|| {
+        attached.set(vec![
+            attach("switched_inside"),
+            attach("switched_inside__return"),
+        ])
+    });
     assert_eq!(take(), [""; 0]);
     switched_inside(&|| ());
     assert_eq!(take(), ["switched_inside", "switched_inside__return"]);
@@ -308,9 +354,15 @@ fn a_display_that_panics_or_never_ends_harms_nobody() {
         event!(bad_display, %bad, after = 3);
     }
     let lines = log.take();
-    assert!(lines[0].starts_with("bad_display bad=so far") && lines[0].ends_with("after=3"), "{lines:?}");
+    assert!(
+        lines[0].starts_with("bad_display bad=so far") && lines[0].ends_with("after=3"),
+        "{lines:?}"
+    );
     assert_eq!(lines[1], "bad_display bad=so far after=3");
-    assert!(lines[2].len() < 1100 && lines[2].contains("ää") && lines[2].ends_with("after=3"), "{lines:?}");
+    assert!(
+        lines[2].len() < 1100 && lines[2].contains("ää") && lines[2].ends_with("after=3"),
+        "{lines:?}"
+    );
 }
 
 #[test]
@@ -342,14 +394,26 @@ fn a_generic_function_is_a_tracepoint_for_each_list_of_kinds() {
     generic(1_u8, [1]);
     generic(2_u8, [1, 2]);
     generic("three", [1, 2, 3]);
-    let kinds = |tracepoint: &Tracepoint| tracepoint.fields().iter().map(|field| field.kind.kind).collect::<Vec<_>>();
+    let kinds = |tracepoint: &Tracepoint| {
+        tracepoint
+            .fields()
+            .iter()
+            .map(|field| field.kind.kind)
+            .collect::<Vec<_>>()
+    };
     let mut all: Vec<_> = tracebraid::tracepoints()
         .into_iter()
         .filter(|tracepoint| tracepoint.name() == "generic")
         .map(|tracepoint| (kinds(&tracepoint), tracepoint.sites().len()))
         .collect();
     all.sort_by_key(|(kinds, _)| kinds[0] as u8);
-    assert_eq!(all, [(vec![Kind::U8, Kind::Bytes], 2), (vec![Kind::Str, Kind::Bytes], 1)]);
+    assert_eq!(
+        all,
+        [
+            (vec![Kind::U8, Kind::Bytes], 2),
+            (vec![Kind::Str, Kind::Bytes], 1)
+        ]
+    );
     let log = Log::of(&["generic"]);
     generic("four", [1, 32, 31]);
     generic(5_u8, [255, 34]);
@@ -378,8 +442,14 @@ fn the_same_event_at_two_places_is_one_tracepoint_and_other_fields_are_another()
     for function in [first, second, third] {
         function(std::hint::black_box(1));
     }
-    let found: Vec<_> = tracebraid::tracepoints().into_iter().filter(|found| found.name() == "shared").collect();
-    let mut sites: Vec<_> = found.iter().map(|found| (found.fields()[0].name.clone(), found.sites().len())).collect();
+    let found: Vec<_> = tracebraid::tracepoints()
+        .into_iter()
+        .filter(|found| found.name() == "shared")
+        .collect();
+    let mut sites: Vec<_> = found
+        .iter()
+        .map(|found| (found.fields()[0].name.clone(), found.sites().len()))
+        .collect();
     sites.sort();
     assert_eq!(sites, [("x".to_owned(), 2), ("y".to_owned(), 1)]);
 }
@@ -404,10 +474,21 @@ fn check_out(db: (), order: u32, user: User, lines: &[u16]) -> usize {
 #[test]
 fn options_of_a_function_shape_its_entry() {
     let log = Log::of(&["checkout"]);
-    check_out((), 4, User { name: "ada".to_owned(), id: 9 }, &[1, 2]);
+    check_out(
+        (),
+        4,
+        User {
+            name: "ada".to_owned(),
+            id: 9,
+        },
+        &[1, 2],
+    );
     assert_eq!(
         log.take(),
-        ["checkout order=4 user=ada id=9 any text=[1, 2]", "checkout__return"]
+        [
+            "checkout order=4 user=ada id=9 any text=[1, 2]",
+            "checkout__return"
+        ]
     );
     assert_eq!(find("checkout").provider(), "shop");
 }
@@ -477,25 +558,49 @@ fn more_words_than_registers_and_than_usdt_can_show_arrive_too() {
     );
     assert_eq!(
         log.take(),
-        ["many a=1 b=two c=3ns d=1 e=two f=3ns g=1 h=2 i=3 j=4 k=5 l=6 m=7 n=8 o=9 p=10 q=11 \
-          r=12 s=13 t=14 u=15 v=16 w=17 x=18 y=19 z=20 aa=21 ab=22 ac=23 ad=24 ae=25 af=26"]
+        [
+            "many a=1 b=two c=3ns d=1 e=two f=3ns g=1 h=2 i=3 j=4 k=5 l=6 m=7 n=8 o=9 p=10 q=11 \
+          r=12 s=13 t=14 u=15 v=16 w=17 x=18 y=19 z=20 aa=21 ab=22 ac=23 ad=24 ae=25 af=26"
+        ]
     );
     let many = find("many");
-    let in_usdt: Vec<_> = many.fields().iter().filter(|field| field.in_usdt).map(|field| field.name.as_str()).collect();
+    let in_usdt: Vec<_> = many
+        .fields()
+        .iter()
+        .filter(|field| field.in_usdt)
+        .map(|field| field.name.as_str())
+        .collect();
     assert_eq!(in_usdt, ["a", "b", "c", "d", "e"]);
 }
 
 #[test]
 fn a_function_with_many_arguments_passes_them_on() {
     #[tracepoint(ret)]
-    fn nine(a: u8, mut b: u8, c: u8, d: u8, e: u8, f: u8, g: u8, h: u8, (i, mut j): (u8, &str)) -> String {
+    #[allow(clippy::too_many_arguments)]
+    fn nine(
+        a: u8,
+        mut b: u8,
+        c: u8,
+        d: u8,
+        e: u8,
+        f: u8,
+        g: u8,
+        h: u8,
+        (i, mut j): (u8, &str),
+    ) -> String {
         b += 1;
         j = &j[1..];
         format!("{a}{b}{c}{d}{e}{f}{g}{h}{i}{j}")
     }
     let log = Log::of(&["nine"]);
     assert_eq!(nine(1, 2, 3, 4, 5, 6, 7, 8, (9, "xy")), "133456789y");
-    assert_eq!(log.take(), ["nine a=1 b=2 c=3 d=4 e=5 f=6 g=7 h=8 i=9 j=xy", "nine__return ret=133456789y"]);
+    assert_eq!(
+        log.take(),
+        [
+            "nine a=1 b=2 c=3 d=4 e=5 f=6 g=7 h=8 i=9 j=xy",
+            "nine__return ret=133456789y"
+        ]
+    );
 }
 
 #[derive(Debug)]
@@ -527,14 +632,25 @@ fn ret_takes_the_value_as_a_field_or_by_debug_and_err_by_display_or_debug() {
     fn optional(n: Option<u8>) -> Option<u8> {
         n
     }
-    let log = Log::of(&["debugged", "text_debugged", "displayed", "whole", "err_debugged", "optional"]);
+    let log = Log::of(&[
+        "debugged",
+        "text_debugged",
+        "displayed",
+        "whole",
+        "err_debugged",
+        "optional",
+    ]);
     debugged();
     text_debugged();
     displayed();
     let _ = whole();
     let _ = err_debugged();
     optional(Some(1));
-    let returns: Vec<_> = log.take().into_iter().filter(|line| line.contains("__return")).collect();
+    let returns: Vec<_> = log
+        .take()
+        .into_iter()
+        .filter(|line| line.contains("__return"))
+        .collect();
     assert_eq!(
         returns,
         [
@@ -564,14 +680,24 @@ fn a_return_says_how_long_the_body_took() {
         thread::sleep(Duration::from_millis(20));
     }
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let attached: Vec<_> = ["sleeps__return", "sleeps_in_place__return", "sleeps_async__return"]
-        .into_iter()
-        .map(|name| {
-            let seen = Arc::clone(&seen);
-            assert!(find(name).is_return());
-            find(name).attach(move |event| seen.lock().unwrap().push(format!("{:?}", event.field("ns")))).unwrap()
-        })
-        .collect();
+    let attached: Vec<_> = [
+        "sleeps__return",
+        "sleeps_in_place__return",
+        "sleeps_async__return",
+    ]
+    .into_iter()
+    .map(|name| {
+        let seen = Arc::clone(&seen);
+        assert!(find(name).is_return());
+        find(name)
+            .attach(move |event| {
+                seen.lock()
+                    .unwrap()
+                    .push(format!("{:?}", event.field("ns")))
+            })
+            .unwrap()
+    })
+    .collect();
     sleeps();
     assert_eq!(sleeps_in_place().count(), 1);
     run(sleeps_async());
@@ -579,7 +705,10 @@ fn a_return_says_how_long_the_body_took() {
     let seen = seen.lock().unwrap();
     assert_eq!(seen.len(), 3);
     for ns in &*seen {
-        let ns: u64 = ns.trim_matches(|char: char| !char.is_ascii_digit()).parse().unwrap();
+        let ns: u64 = ns
+            .trim_matches(|char: char| !char.is_ascii_digit())
+            .parse()
+            .unwrap();
         assert!((20_000_000..10_000_000_000).contains(&ns), "{ns}");
     }
 }
@@ -594,8 +723,16 @@ fn a_gate_that_tests_the_semaphore_opens_too() {
     tested(1);
     let log = Log::of(&["tested", "tested_inside"]);
     tested(2);
-    assert_eq!(log.take(), ["tested n=2", "tested_inside n=2", "tested__return"]);
-    assert!(find("tested").sites().iter().all(|site| site.tests_semaphore));
+    assert_eq!(
+        log.take(),
+        ["tested n=2", "tested_inside n=2", "tested__return"]
+    );
+    assert!(
+        find("tested")
+            .sites()
+            .iter()
+            .all(|site| site.tests_semaphore)
+    );
 }
 
 #[test]
@@ -609,7 +746,15 @@ fn events_reach_callbacks_while_a_panic_unwinds_through_a_body_that_cannot_move(
     let log = Log::of(&["tracks"]);
     assert_eq!(tracks(1), line!());
     catch_unwind(AssertUnwindSafe(|| tracks(0))).unwrap_err();
-    assert_eq!(log.take(), ["tracks n=1", "tracks__return", "tracks n=0", "tracks__return end=unwind"]);
+    assert_eq!(
+        log.take(),
+        [
+            "tracks n=1",
+            "tracks__return",
+            "tracks n=0",
+            "tracks__return end=unwind"
+        ]
+    );
 }
 
 #[test]
@@ -617,7 +762,11 @@ fn names_with_any_character_come_back_as_they_were() {
     event!(print: "\"\\{{}}\t\u{1f600} {a\"b\\\u{1f600}1}", odd_names, "a\"b\\\u{1f600}1" = 1, "%d{};#//\t$$" = 2);
     let odd = find("odd_names");
     assert_eq!(odd.print(), "\"\\{{}}\t\u{1f600} {a\"b\\\u{1f600}1}");
-    let names: Vec<_> = odd.fields().iter().map(|field| field.name.as_str()).collect();
+    let names: Vec<_> = odd
+        .fields()
+        .iter()
+        .map(|field| field.name.as_str())
+        .collect();
     assert_eq!(names, ["a\"b\\\u{1f600}1", "%d{};#//\t$$"]);
 }
 

@@ -25,6 +25,7 @@
     clippy::unused_self,
     clippy::needless_pass_by_value,
     clippy::boxed_local,
+    clippy::trivially_copy_pass_by_ref,
     dead_code
 )]
 use std::fmt::{Debug, Display};
@@ -174,7 +175,7 @@ async fn asynchronous<'a>(s: &'a str, n: &mut u32, mut own: u8) -> Result<&'a st
 #[tracepoint]
 async fn asynchronous_forever(s: u32) {
     assert!(s != 3, "three");
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 #[tracepoint(ret = ?)]

@@ -21,7 +21,7 @@ macro_rules! __point {
         #[inline(always)]
         fn $emit<$($lowered: $crate::__private::Lowered),*>(
             _: $crate::__private::Kinds<$kinds>,
-            $($value: $lowered),*
+            ($($value,)*): ($($lowered,)*),
         ) {
             $(let _ = $value;)*
         }

@@ -46,7 +46,7 @@ macro_rules! __point {
         #[inline(always)]
         fn $emit<$($lowered: $crate::__private::Lowered),*>(
             _: $crate::__private::Kinds<$kinds>,
-            $($value: $lowered),*
+            ($($value,)*): ($($lowered,)*),
         ) {
             let mut slots = [::core::mem::MaybeUninit::<u64>::uninit(); $count * $crate::__private::MAX_SLOTS];
             $($crate::__private::put::<$kinds, $index, _>(&mut slots, $value);)*
