@@ -54,21 +54,27 @@ fn description(bytes: &[u8], name: &str) -> usize {
 
 #[test]
 fn a_base_of_zero_is_believed_beside_notes_that_have_one() {
-    let program = build(&["usdt/bases.c"], &[]);
-    let hits = hits(&program);
-    let value = |name: &str| {
-        hits.iter()
-            .find(|(hit, _)| hit == &format!("shop:{name}"))
-            .map(|(_, values)| values.clone())
-    };
-    assert_eq!(value("with_base"), Some(vec![Some(1)]));
-    assert_eq!(value("zero_base"), Some(vec![Some(2)]));
-    assert_eq!(value("zero_base_guarded"), Some(vec![Some(3)]));
-    assert_eq!(
-        value("switches"),
-        Some(vec![Some(1), Some(1)]),
-        "both semaphores are raised"
-    );
+    for flags in [
+        &["-pie", "-fPIE"][..],
+        &["-no-pie", "-fno-pie"],
+        &["-static"],
+        &["-static-pie", "-fPIE"],
+    ] {
+        let hits = hits(&build(&["usdt/bases.c"], flags));
+        let value = |name: &str| {
+            hits.iter()
+                .find(|(hit, _)| hit == &format!("shop:{name}"))
+                .map(|(_, values)| values.clone())
+        };
+        assert_eq!(value("with_base"), Some(vec![Some(1)]));
+        assert_eq!(value("zero_base"), Some(vec![Some(2)]));
+        assert_eq!(value("zero_base_guarded"), Some(vec![Some(3)]));
+        assert_eq!(
+            value("switches"),
+            Some(vec![Some(1), Some(1)]),
+            "both semaphores are raised"
+        );
+    }
 }
 
 #[test]

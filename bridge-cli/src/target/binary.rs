@@ -37,6 +37,16 @@ pub enum Unfit {
     Machine(Machine),
 }
 
+impl Unfit {
+    fn of(image: &Image) -> Option<Unfit> {
+        match image.machine {
+            Machine::X86_64 if image.wide => None,
+            Machine::X86_64 | Machine::X86 => Some(Unfit::Bits32),
+            machine => Some(Unfit::Machine(machine)),
+        }
+    }
+}
+
 impl fmt::Display for Unfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -76,14 +86,7 @@ impl Binary {
     /// Reads an open file that is shown as `path`.
     pub(crate) fn of_file(file: File, path: &Path, deleted: bool) -> Result<Binary> {
         let metadata = file.metadata().map_err(|error| cannot_open(path, error))?;
-        if !metadata.is_file() {
-            let message = format!("{}: not an ordinary file", path.display());
-            return Err(Error::new(ErrorKind::Binary, message));
-        }
-        let image = Image::open(Arc::new(file)).map_err(|why| {
-            let message = format!("{}: not a binary that can be traced", path.display());
-            Error::new(ErrorKind::Binary, message).because(why)
-        })?;
+        let image = image_of(file, path)?;
         let tables = sdk::read(&image);
         let own: HashSet<u64> = tables
             .tracepoints()
@@ -132,11 +135,12 @@ impl Binary {
 
     /// Why it cannot be attached to, if it cannot.
     pub fn unfit(&self) -> Option<Unfit> {
-        match self.image.machine {
-            Machine::X86_64 if self.image.wide => None,
-            Machine::X86_64 | Machine::X86 => Some(Unfit::Bits32),
-            machine => Some(Unfit::Machine(machine)),
-        }
+        Unfit::of(&self.image)
+    }
+
+    /// The same for an open file of which nothing else is wanted.
+    pub(crate) fn unfit_of(file: File, path: &Path) -> Result<Option<Unfit>> {
+        Ok(Unfit::of(&image_of(file, path)?))
     }
 
     /// The parts that are loaded.
@@ -183,6 +187,18 @@ impl Binary {
     pub fn build_id(&self) -> Option<Vec<u8>> {
         debug_file::build_id(&self.image)
     }
+}
+
+fn image_of(file: File, path: &Path) -> Result<Image> {
+    let metadata = file.metadata().map_err(|error| cannot_open(path, error))?;
+    if !metadata.is_file() {
+        let message = format!("{}: not an ordinary file", path.display());
+        return Err(Error::new(ErrorKind::Binary, message));
+    }
+    Image::open(Arc::new(file)).map_err(|why| {
+        let message = format!("{}: not a binary that can be traced", path.display());
+        Error::new(ErrorKind::Binary, message).because(why)
+    })
 }
 
 /// Opens a file for reading. A FIFO does not block and a terminal does not become ours.

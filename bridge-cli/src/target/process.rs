@@ -124,8 +124,7 @@ impl Process {
             Err(error) => return Err(self.failed("look at the program of", error)),
         };
         let shown = self.program();
-        let program = Binary::of_file(file, &shown, false)?;
-        match program.unfit() {
+        match Binary::unfit_of(file, &shown)? {
             None => Ok(()),
             Some(unfit) => Err(Error::new(
                 ErrorKind::Target,
@@ -240,7 +239,6 @@ impl Process {
             without: Vec::new(),
             unreadable: Vec::new(),
         };
-        let mut seen = HashSet::new();
         for mapping in self.mappings()?.iter().filter(|mapping| mapping.executable) {
             if !seen.insert((mapping.device, mapping.inode)) {
                 continue;
