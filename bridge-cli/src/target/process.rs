@@ -239,6 +239,7 @@ impl Process {
             without: Vec::new(),
             unreadable: Vec::new(),
         };
+        let mut seen = HashSet::new();
         for mapping in self.mappings()?.iter().filter(|mapping| mapping.executable) {
             if !seen.insert((mapping.device, mapping.inode)) {
                 continue;
@@ -520,6 +521,6 @@ mod tests {
         let status = b"Name:\tNSpid:\nTgid:\t77\nNSpid:\t77\t2\t1\nSeccomp:\t2\n";
         assert_eq!(status_numbers(status, "NSpid:"), [77, 2, 1]);
         assert_eq!(status_numbers(status, "Seccomp:"), [2]);
-        assert_eq!(status_numbers(status, "Nothing:"), []);
+        assert!(status_numbers(status, "Nothing:").is_empty());
     }
 }
