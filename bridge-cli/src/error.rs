@@ -109,6 +109,29 @@ impl Error {
     }
 }
 
+/// What the kernel side refuses, in our kinds.
+impl From<tracebraid_bpf::Error> for Error {
+    fn from(error: tracebraid_bpf::Error) -> Error {
+        use tracebraid_bpf::ErrorKind as Bpf;
+        let (kind, hint) = match error.kind() {
+            Bpf::Permission { right } => (ErrorKind::Rights, format!("{right} is missing; bridge-cli doctor says what each right is for")),
+            Bpf::Unsupported { needs } => (ErrorKind::Unsupported, format!("it takes {needs}")),
+            Bpf::BadSpec => (ErrorKind::Usage, String::new()),
+            Bpf::Attach { .. } => (ErrorKind::Target, String::new()),
+            _ => (ErrorKind::Other, String::new()),
+        };
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        // The chain is told here: its links are borrowed from an error that ends with this function.
+        while let Some(inner) = cause {
+            message.push_str(&format!(": {inner}"));
+            cause = inner.source();
+        }
+        let wrapped = Error::new(kind, message);
+        if hint.is_empty() { wrapped } else { wrapped.hint(hint) }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)

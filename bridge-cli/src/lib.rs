@@ -6,6 +6,7 @@
 
 pub mod attach;
 pub mod cli;
+pub mod doctor;
 pub mod error;
 pub mod event;
 pub mod export;
@@ -16,8 +17,10 @@ pub mod merge;
 pub mod mount;
 pub mod nearest;
 pub mod print;
+pub mod resolve;
 pub mod selector;
 pub mod source;
+pub mod summary;
 pub mod syscalls;
 pub mod target;
 pub mod tracefs;

@@ -1,1 +1,5 @@
-fn main() {}
+//! `bridge-cli`: see the library `bridge`.
+
+fn main() -> std::process::ExitCode {
+    bridge::cli::main()
+}

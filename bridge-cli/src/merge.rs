@@ -99,6 +99,15 @@ impl<T: Timed> Merge<T> {
         true
     }
 
+    /// Takes in `count` rings more and returns the number of the first. They promise nothing yet: until
+    /// their first round they hold everybody back.
+    pub fn add_rings(&mut self, count: usize) -> usize {
+        let first = self.rings.len();
+        let ring = || Ring { items: VecDeque::new(), promise: 0, ended: false };
+        self.rings.extend((0..count).map(|_| ring()));
+        first
+    }
+
     /// The ring will give nothing any more and holds nobody back.
     pub fn end(&mut self, ring: usize) {
         if let Some(ring) = self.rings.get_mut(ring) {

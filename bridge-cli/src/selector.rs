@@ -82,6 +82,11 @@ impl Selector {
         })
     }
 
+    /// Whether it is content with nothing for now: `usdt:*:…` also means what is loaded later.
+    pub fn waits(&self) -> bool {
+        self.scope == Scope::Target && self.text.starts_with("usdt:")
+    }
+
     /// Whether a tracepoint of this group and name is meant.
     pub fn matches(&self, group: &str, name: &str) -> bool {
         self.group.matches(group) && self.name.matches(name)

@@ -1,11 +1,37 @@
-//! Attaching
+//! Attaching: from the options to the last line of the stream.
+//!
+//! ```text
+//! target ─▶ resolve ─▶ session ─▶ ┌ every 20 ms ─────────────┐
+//!                                 │ drain ─▶ decode ─▶ merge ─┼─▶ bounded channel ─▶ writer thread
+//!                                 └ every 250 ms: new files ──┘
+//! ```
+//! One thread does everything but writing. It never waits for the writer while probes are attached:
+//! while the output is slow it leaves the events in the rings, where the kernel counts what does not fit.
+//! Every way of ending goes the same way: detach, drain what is left, write it, sum up.
+
+mod follow;
+mod pump;
+mod stay;
+mod wake;
+mod whom;
+mod writer;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
 
+use crate::error::{Error, ErrorKind, Result};
+use crate::export;
+use crate::resolve::Resolver;
 use crate::selector::Selector;
+use crate::summary::Summary;
 
-mod wake;
+use follow::Follow;
+use stay::Attached;
+use wake::Waker;
+use writer::Writer;
+
 /// What `attach` is asked to do.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -31,6 +57,77 @@ pub struct Options {
     pub ring_bytes: usize,
     /// The longest string copied; 0 takes the default.
     pub string_limit: usize,
-    /// Whether to say on the standard error what is attached.
-    pub verbose: bool,
+}
+
+/// Something to say while attaching.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// The user should know, and nothing stops.
+    Warning(String),
+    /// Everything is in place; said once.
+    Attached {
+        /// How many probes.
+        probes: usize,
+        /// How long it took from the call.
+        took: Duration,
+    },
+    /// For those who asked for more words.
+    Detail(String),
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// What was seen and what was lost.
+    pub summary: Summary,
+    /// Why it ended before it should have.
+    pub failure: Option<Error>,
+    /// The command's end, if one was started and has ended.
+    pub command: Option<ExitStatus>,
+}
+
+/// Attaches and stays until a signal, the duration, the target's end, or the output's.
+///
+/// SIGINT, SIGTERM and SIGHUP are taken by this call while it runs. Call it on the main thread before
+/// others are started: it may enter a mount namespace of its own (see [`crate::mount`]).
+///
+/// # Errors
+/// What keeps it from attaching; then nothing is attached and a command has not run. What goes wrong
+/// later is [`Ended::failure`].
+pub fn run(options: &Options, say: &mut dyn FnMut(Note)) -> Result<Ended> {
+    let start = Instant::now();
+    let format = export::format(&options.format).ok_or_else(|| unknown_format(&options.format))?;
+    whom::check(options)?;
+    // Before any thread: they are to have the ending signals blocked too.
+    let mut waker = Waker::new()?;
+    let (held, process) = whom::target(options)?;
+    if let Some(process) = &process {
+        waker.watch(process.pid())?;
+    }
+    let spec = whom::spec(options, process.as_ref())?;
+    let mut resolver = Resolver::new(&options.selectors, process.is_some())?;
+    let mut resolved = resolver.resolve(process.as_ref())?;
+    for warning in std::mem::take(&mut resolved.warnings) {
+        say(Note::Warning(warning));
+    }
+    // Opened after everything that may be wrong with the request: a file that is there already is not
+    // emptied for a request that cannot be served.
+    let writer = Writer::start(format, options.output.as_deref())?;
+    let mut attached = Attached::start(resolved, spec, process.map(|it| Follow::new(it, resolver)))?;
+    if let Some(held) = held {
+        attached.command = Some(held.release()?);
+    }
+    say(Note::Attached { probes: attached.probes(), took: start.elapsed() });
+    let since = Instant::now();
+    let failure = attached.stay(options.duration, &mut waker, &writer, say).err();
+    let mut ended = attached.end(&mut waker, writer, say);
+    ended.summary.duration = since.elapsed();
+    ended.failure = failure.or(ended.failure);
+    Ok(ended)
+}
+
+fn unknown_format(name: &str) -> Error {
+    let names: Vec<&str> = export::formats().iter().map(|format| format.name).collect();
+    Error::new(ErrorKind::Usage, format!("there is no format {name:?}"))
+        .hint(format!("there are {}", names.join(", ")))
 }

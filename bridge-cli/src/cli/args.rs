@@ -71,12 +71,12 @@ pub(super) struct AttachArgs {
     /// Size of each CPU's ring in the kernel, such as 512K or 4M
     #[arg(long = "ring", value_name = "SIZE", value_parser = size)]
     ring: Option<usize>,
-    /// The longest string copied, in bytes (1 to 4096)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    /// The longest string copied, in bytes (16 to 4096)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(16..=4096))]
     string_limit: Option<u16>,
     /// Say on the standard error what is attached
     #[arg(short, long)]
-    verbose: bool,
+    pub(super) verbose: bool,
     /// Start this command, attached before its main
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -127,7 +127,6 @@ impl AttachArgs {
             format: self.format,
             ring_bytes: self.ring.unwrap_or(0),
             string_limit: self.string_limit.map_or(0, usize::from),
-            verbose: self.verbose,
         })
     }
 }

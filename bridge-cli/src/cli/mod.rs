@@ -2,3 +2,94 @@
 
 mod args;
 mod report;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::attach::{self, Note};
+use crate::doctor;
+use crate::error::{Error, ErrorKind, Result};
+use crate::launch::shell_status;
+
+use args::{AttachArgs, Cli, Command, DoctorArgs, DoctorFormat, ListArgs};
+
+/// Runs the program with the arguments of this process.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version come this way too, and are no errors.
+            let _ = error.print();
+            let status = if error.use_stderr() { ErrorKind::Usage.exit_status() } else { 0 };
+            return ExitCode::from(status);
+        }
+    };
+    let result = match cli.command {
+        Command::List(args) => list(args),
+        Command::Attach(args) => attach(args),
+        Command::Doctor(args) => doctor(&args),
+    };
+    result.unwrap_or_else(|error| {
+        complain(&error);
+        ExitCode::from(error.kind().exit_status())
+    })
+}
+
+fn complain(error: &Error) {
+    // Where even that cannot be written, the exit status has to do.
+    let _ = io::stderr().write_all(report::render(error).as_bytes());
+}
+
+fn say(text: &str) {
+    let _ = io::stderr().write_all(report::line(text).as_bytes());
+}
+
+/// Prints a whole answer. That the reader has gone is no error.
+fn print(text: &str) -> Result<ExitCode> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::new(ErrorKind::Output, "cannot write the standard output").because(error))
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn list(args: ListArgs) -> Result<ExitCode> {
+    todo!()
+}
+
+fn doctor(args: &DoctorArgs) -> Result<ExitCode> {
+    let capabilities = doctor::examine();
+    print(&match args.format {
+        DoctorFormat::Text => doctor::text(&capabilities),
+        DoctorFormat::Json => doctor::json(&capabilities),
+    })
+}
+
+fn attach(args: AttachArgs) -> Result<ExitCode> {
+    let verbose = args.verbose;
+    let options = args.into_options()?;
+    let command = options.command.first().map(|program| program.display().to_string());
+    let ended = attach::run(&options, &mut |note| match note {
+        Note::Warning(text) => say(&text),
+        Note::Attached { probes, took } if verbose => {
+            say(&format!("attached {probes} probes in {} ms", took.as_millis()));
+        }
+        Note::Detail(text) if verbose => say(&text),
+        Note::Attached { .. } | Note::Detail(_) => {}
+    })?;
+    let _ = io::stderr().write_all(report::table(&ended.summary.render()).as_bytes());
+    if let Some(command) = command {
+        say(&match ended.command {
+            Some(status) => format!("{command} ended: {status}"),
+            None => format!("{command} goes on"),
+        });
+    }
+    match ended.failure {
+        Some(error) => Err(error),
+        None => Ok(ExitCode::from(ended.command.map_or(0, shell_status))),
+    }
+}

@@ -33,8 +33,26 @@ fn one(out: &mut String, error: &Error) {
     }
 }
 
+/// A line of our own to the user.
+pub(super) fn line(text: &str) -> String {
+    let mut out = String::from("bridge-cli: ");
+    escape_into(&mut out, text);
+    out.push('\n');
+    out
+}
+
+/// Lines of a table, each escaped.
+pub(super) fn table(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        escape_into(&mut out, line);
+        out.push('\n');
+    }
+    out
+}
+
 /// Control characters as `\x1b`: names of files, threads and probes are other people's bytes.
-pub(super) fn escape_into(out: &mut String, text: &str) {
+fn escape_into(out: &mut String, text: &str) {
     for c in text.chars() {
         if c.is_control() {
             let _ = write!(out, "\\x{:02x}", u32::from(c));

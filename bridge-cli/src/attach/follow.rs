@@ -1,0 +1,70 @@
+//! Files that the target maps after it was attached: a library loaded by `dlopen`, a program after exec.
+//!
+//! The list of mappings is read every quarter of a second. Only where a file is executable in it that was
+//! not there before are files opened and selectors resolved again. A file that is attached already needs
+//! nothing: the kernel places its probes, and raises its semaphores, whenever it is mapped anew.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use crate::error::Result;
+use crate::resolve::{Resolved, Resolver};
+use crate::target::Process;
+
+/// How often the mappings are looked at.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// See the module's page.
+#[derive(Debug)]
+pub(super) struct Follow {
+    process: Process,
+    resolver: Resolver,
+    mapped: HashSet<((u32, u32), u64)>,
+    next: Instant,
+}
+
+impl Follow {
+    /// Follows a process whose files have just been resolved.
+    pub(super) fn new(process: Process, resolver: Resolver) -> Follow {
+        // Empty at first: what was mapped between resolving and now is looked at in the first round.
+        Follow { process, resolver, mapped: HashSet::new(), next: Instant::now() + EVERY }
+    }
+
+    /// Whether the process still runs.
+    pub(super) fn is_alive(&self) -> bool {
+        self.process.is_alive()
+    }
+
+    /// What is new, when it is time to look; `None` where there is nothing or it is too early.
+    ///
+    /// # Errors
+    /// Those of looking at the process. That it has ended is none.
+    pub(super) fn look(&mut self) -> Result<Option<Resolved>> {
+        if Instant::now() < self.next || !self.resolver.wants_files() {
+            return Ok(None);
+        }
+        let result = self.changed();
+        // Counted from the end of the look: however long it takes, it takes a part of the time only.
+        self.next = Instant::now() + EVERY;
+        match result {
+            Err(_) if !self.process.is_alive() => Ok(None),
+            other => other,
+        }
+    }
+
+    fn changed(&mut self) -> Result<Option<Resolved>> {
+        let mapped: HashSet<_> = self
+            .process
+            .mappings()?
+            .into_iter()
+            .filter(|mapping| mapping.executable)
+            .map(|mapping| (mapping.device, mapping.inode))
+            .collect();
+        if mapped.is_subset(&self.mapped) {
+            return Ok(None);
+        }
+        let resolved = self.resolver.resolve_later(&self.process)?;
+        self.mapped.extend(mapped);
+        Ok(if resolved.is_empty() { None } else { Some(resolved) })
+    }
+}

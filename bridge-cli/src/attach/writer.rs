@@ -1,0 +1,161 @@
+//! The thread that writes events, so that a slow reader of ours never holds up the rings' draining for
+//! longer than they can bear, and never makes an event vanish uncounted.
+//!
+//! Batches go through a bounded channel. The loop that drains asks [`Writer::has_room`] first: while the
+//! reader is slow there is no room, nothing is drained, the rings fill up, and what does not fit there is
+//! counted by the kernel side. Only events that are counted as lost are lost.
+//!
+//! The exporter is flushed whenever the channel is empty: a line waits for the next one only while there
+//! is a next one.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crossbeam::channel::{self, Receiver, SendTimeoutError, Sender, TrySendError};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::{Event, What};
+use crate::export::{Exporter, Format, Outcome, Sink};
+
+/// Batches that may wait. Each is at most what one drain round gives.
+const BATCHES: usize = 4;
+/// How often a wait looks whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How the output ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Output {
+    /// Everything was written.
+    Whole,
+    /// The reader of the pipe went away, which is no failure.
+    ReaderGone,
+    /// Writing did not get on, and nobody wanted to wait any longer.
+    Abandoned,
+}
+
+/// See the module's page.
+#[derive(Debug)]
+pub(super) struct Writer {
+    batches: Sender<Vec<Event>>,
+    thread: JoinHandle<Result<Output>>,
+    /// Hits that the exporter has taken.
+    written: Arc<AtomicU64>,
+}
+
+impl Writer {
+    /// Opens the output and starts the thread.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Output`] where the file cannot be created.
+    pub(super) fn start(format: &Format, output: Option<&Path>) -> Result<Writer> {
+        let (sink, name): (Sink, _) = match output {
+            None => (Box::new(io::stdout()), PathBuf::from("the standard output")),
+            Some(path) => (Box::new(create(path)?), path.to_owned()),
+        };
+        let exporter = (format.create)(sink);
+        let (batches, receiver) = channel::bounded(BATCHES);
+        let written = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&written);
+        let thread = thread::Builder::new()
+            .name("bridge-writer".into())
+            .spawn(move || write_all(exporter, &receiver, &count, &name))
+            .map_err(|error| Error::new(ErrorKind::Other, "cannot start the writing thread").because(error))?;
+        Ok(Writer { batches, thread, written })
+    }
+
+    /// Whether the next [`send`](Writer::send) returns at once.
+    pub(super) fn has_room(&self) -> bool {
+        !self.batches.is_full()
+    }
+
+    /// Whether it still writes.
+    pub(super) fn is_open(&self) -> bool {
+        !self.thread.is_finished()
+    }
+
+    /// Hits that the exporter has taken so far.
+    pub(super) fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// Hands over a batch; waits for room while `go_on` says so. Whether it was taken: it is not where the
+    /// writer has ended ([`Writer::finish`] says why), or where the wait was.
+    pub(super) fn send(&self, batch: Vec<Event>, mut go_on: impl FnMut() -> bool) -> bool {
+        let mut batch = match self.batches.try_send(batch) {
+            Ok(()) => return true,
+            Err(TrySendError::Disconnected(_)) => return false,
+            Err(TrySendError::Full(batch)) => batch,
+        };
+        while go_on() {
+            match self.batches.send_timeout(batch, LOOK) {
+                Ok(()) => return true,
+                Err(SendTimeoutError::Disconnected(_)) => return false,
+                Err(SendTimeoutError::Timeout(back)) => batch = back,
+            }
+        }
+        false
+    }
+
+    /// Lets it write what it has and ends it; stops waiting for that when `go_on` says so. The second
+    /// value is how many hits were written.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Output`] where something could not be written.
+    pub(super) fn finish(self, mut go_on: impl FnMut() -> bool) -> (Result<Output>, u64) {
+        drop(self.batches);
+        let mut patience = 0;
+        while !self.thread.is_finished() {
+            // The end of a thread cannot be waited for with a limit. The last batch is soon written.
+            thread::sleep(if patience < 20 { Duration::from_millis(1) } else { LOOK });
+            patience += 1;
+            if !go_on() {
+                return (Ok(Output::Abandoned), self.written.load(Ordering::Relaxed));
+            }
+        }
+        let result = match self.thread.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        (result, self.written.load(Ordering::Relaxed))
+    }
+}
+
+/// Creates the output file.
+fn create(path: &Path) -> Result<std::fs::File> {
+    OpenOptions::new().write(true).create(true).truncate(true).open(path).map_err(|error| {
+        Error::new(ErrorKind::Output, format!("cannot create {}", path.display())).because(error)
+    })
+}
+
+fn write_all(
+    mut exporter: Box<dyn Exporter>,
+    batches: &Receiver<Vec<Event>>,
+    written: &AtomicU64,
+    name: &Path,
+) -> Result<Output> {
+    let failed = |error: io::Error| {
+        Error::new(ErrorKind::Output, format!("cannot write {}", name.display())).because(error)
+    };
+    while let Ok(batch) = batches.recv() {
+        for event in &batch {
+            if exporter.event(event).map_err(failed)? == Outcome::ReaderGone {
+                return Ok(Output::ReaderGone);
+            }
+            if matches!(event.what, What::Hit { .. }) {
+                written.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        if batches.is_empty() && exporter.flush().map_err(failed)? == Outcome::ReaderGone {
+            return Ok(Output::ReaderGone);
+        }
+    }
+    Ok(match exporter.finish().map_err(failed)? {
+        Outcome::ReaderGone => Output::ReaderGone,
+        Outcome::Open => Output::Whole,
+    })
+}

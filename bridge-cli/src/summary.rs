@@ -1,0 +1,164 @@
+//! The table at the end: for every probe what was printed, what was hit, and what was lost where.
+//!
+//! `hits` is counted by the kernel side at the probe itself, `events` by the bridge as it hands them to
+//! the output. Every hit is one or the other: hits = events + lost, and where that is not so the table
+//! says by how much. Misses are hits that the kernel did not let the probe see (its guard against
+//! recursion); where a kernel does not count them there is a `?`.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use tracebraid_bpf::record::{Lost, LostReason};
+
+/// One probe's row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    /// `group:name`.
+    pub name: String,
+    /// Events handed to the output.
+    pub events: u64,
+    /// Hits counted at the probe.
+    pub hits: u64,
+    /// Hits that the kernel kept from the probe; `None` where it does not count them.
+    pub misses: Option<u64>,
+    /// Where events were lost: why, on which CPU ([`Lost::UNKNOWN_CPU`] where that is not known), how many.
+    pub lost: Vec<(LostReason, u32, u64)>,
+}
+
+/// What `attach` did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// How long it was attached.
+    pub duration: Duration,
+    /// A row for each probe that was hit or lost, by name.
+    pub rows: Vec<Row>,
+    /// Probes that were attached and never hit.
+    pub silent: usize,
+    /// Events printed after one of a later time.
+    pub late: u64,
+    /// Events that are in the table and were not written: the output had ended.
+    pub unwritten: u64,
+}
+
+impl Row {
+    /// All lost events but those that never reached the probe.
+    pub fn lost(&self) -> u64 {
+        self.lost.iter().filter(|(reason, ..)| *reason != LostReason::Recursion).map(|place| place.2).sum()
+    }
+}
+
+impl Summary {
+    /// The table as lines of text.
+    pub fn render(&self) -> String {
+        let events: u64 = self.rows.iter().map(|row| row.events).sum();
+        let lost: u64 = self.rows.iter().flat_map(|row| &row.lost).map(|place| place.2).sum();
+        let mut out = format!(
+            "bridge-cli: {events} events in {:.2} s, {lost} lost, {} probes without a hit\n",
+            self.duration.as_secs_f64(),
+            self.silent
+        );
+        if self.late > 0 {
+            let _ = writeln!(out, "bridge-cli: {} events came late and are marked", self.late);
+        }
+        if self.unwritten > 0 {
+            let _ = writeln!(out, "bridge-cli: {} of these events were not written: the output had ended", self.unwritten);
+        }
+        if self.rows.is_empty() {
+            return out;
+        }
+        let width = self.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).max(5);
+        let _ = writeln!(
+            out,
+            "  {:<width$} {:>12} {:>12} {:>8} {:>10}",
+            "probe", "events", "hits", "misses", "lost"
+        );
+        for row in &self.rows {
+            let misses = row.misses.map_or_else(|| "?".to_owned(), |misses| misses.to_string());
+            let _ = write!(
+                out,
+                "  {:<width$} {:>12} {:>12} {misses:>8} {:>10}",
+                row.name,
+                row.events,
+                row.hits,
+                row.lost()
+            );
+            row.places(&mut out);
+            let accounted = row.events + row.lost();
+            if accounted != row.hits {
+                let _ = write!(out, "  ({} unaccounted)", row.hits.abs_diff(accounted));
+            }
+            out.push('\n');
+        }
+        out
+    }
+}
+
+impl Row {
+    /// `  (ring full: 12 on CPU 0, 3 on CPU 1)`
+    fn places(&self, out: &mut String) {
+        let mut places = self.lost.clone();
+        places.sort_by_key(|(reason, cpu, _)| (word(*reason), *cpu));
+        let mut last = None;
+        for (reason, cpu, count) in places {
+            let _ = match last {
+                Some(before) if before == reason => write!(out, ", "),
+                Some(_) => write!(out, "; {}: ", word(reason)),
+                None => write!(out, "  ({}: ", word(reason)),
+            };
+            let _ = match cpu {
+                Lost::UNKNOWN_CPU => write!(out, "{count}"),
+                cpu => write!(out, "{count} on CPU {cpu}"),
+            };
+            last = Some(reason);
+        }
+        if last.is_some() {
+            out.push(')');
+        }
+    }
+}
+
+fn word(reason: LostReason) -> &'static str {
+    match reason {
+        LostReason::RingFull => "ring full",
+        LostReason::Busy => "no scratch space",
+        LostReason::Recursion => "recursion",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row() -> Row {
+        Row { name: "orders:charge".into(), events: 90, hits: 100, misses: Some(0), ..Row::default() }
+    }
+
+    #[test]
+    fn the_table_says_where_events_were_lost() {
+        let lost = vec![
+            (LostReason::RingFull, 1, 2),
+            (LostReason::Busy, Lost::UNKNOWN_CPU, 1),
+            (LostReason::RingFull, 0, 7),
+        ];
+        let row = Row { lost, ..row() };
+        let summary = Summary { rows: vec![row], ..Summary::default() };
+        let text = summary.render();
+        assert!(text.contains("(no scratch space: 1; ring full: 7 on CPU 0, 2 on CPU 1)\n"), "{text}");
+        assert!(!text.contains("unaccounted"), "{text}");
+    }
+
+    #[test]
+    fn hits_that_are_neither_events_nor_lost_are_shown() {
+        let text = Summary { rows: vec![row()], ..Summary::default() }.render();
+        assert!(text.contains("(10 unaccounted)"), "{text}");
+    }
+
+    #[test]
+    fn what_never_reached_the_probe_is_no_part_of_its_hits() {
+        let lost = vec![(LostReason::Recursion, Lost::UNKNOWN_CPU, 4)];
+        let row = Row { events: 100, misses: None, lost, ..row() };
+        let text = Summary { rows: vec![row], ..Summary::default() }.render();
+        assert!(text.contains("(recursion: 4)") && !text.contains("unaccounted"), "{text}");
+        assert!(text.contains(" ? "), "{text}");
+    }
+}
