@@ -13,7 +13,10 @@ pub fn examine() -> Vec<Capability> {
     let may_mount = nix::unistd::geteuid().is_root();
     for capability in &mut all {
         if capability.name == "tracefs" && !crate::mount::tracefs_is_mounted() && may_mount {
-            capability.remedy.insert_str(0, "nothing: the bridge mounts it for itself alone; or for all: ");
+            capability.remedy.insert_str(
+                0,
+                "nothing: the bridge mounts it for itself alone; or for all: ",
+            );
         }
     }
     all
@@ -21,10 +24,20 @@ pub fn examine() -> Vec<Capability> {
 
 /// One line each, and for what is missing why and what to do.
 pub fn text(capabilities: &[Capability]) -> String {
-    let width = capabilities.iter().map(|it| it.name.len()).max().unwrap_or(0);
+    let width = capabilities
+        .iter()
+        .map(|it| it.name.len())
+        .max()
+        .unwrap_or(0);
     let mut out = String::new();
     for it in capabilities {
-        let _ = writeln!(out, "{:<4} {:<width$}  {}", word(it.state), it.name, it.purpose);
+        let _ = writeln!(
+            out,
+            "{:<4} {:<width$}  {}",
+            word(it.state),
+            it.name,
+            it.purpose
+        );
         if it.state != State::Yes {
             let _ = writeln!(out, "     {:<width$}  why: {}", "", it.why);
             if !it.remedy.is_empty() {
@@ -87,7 +100,13 @@ mod tests {
 
     fn capabilities() -> Vec<Capability> {
         vec![
-            Capability { name: "a", purpose: "p", state: State::Yes, why: "w".into(), remedy: String::new() },
+            Capability {
+                name: "a",
+                purpose: "p",
+                state: State::Yes,
+                why: "w".into(),
+                remedy: String::new(),
+            },
             Capability {
                 name: "longer",
                 purpose: "q",
@@ -101,8 +120,14 @@ mod tests {
     #[test]
     fn what_is_missing_comes_with_why_and_what_to_do() {
         let text = text(&capabilities());
-        assert!(text.starts_with("yes  a       p\nno   longer  q\n"), "{text}");
-        assert!(text.contains("why: it says") && text.contains("do:  do"), "{text}");
+        assert!(
+            text.starts_with("yes  a       p\nno   longer  q\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("why: it says") && text.contains("do:  do"),
+            "{text}"
+        );
     }
 
     #[test]

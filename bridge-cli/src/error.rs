@@ -114,7 +114,10 @@ impl From<tracebraid_bpf::Error> for Error {
     fn from(error: tracebraid_bpf::Error) -> Error {
         use tracebraid_bpf::ErrorKind as Bpf;
         let (kind, hint) = match error.kind() {
-            Bpf::Permission { right } => (ErrorKind::Rights, format!("{right} is missing; bridge-cli doctor says what each right is for")),
+            Bpf::Permission { right } => (
+                ErrorKind::Rights,
+                format!("{right} is missing; bridge-cli doctor says what each right is for"),
+            ),
             Bpf::Unsupported { needs } => (ErrorKind::Unsupported, format!("it takes {needs}")),
             Bpf::BadSpec => (ErrorKind::Usage, String::new()),
             Bpf::Attach { .. } => (ErrorKind::Target, String::new()),
@@ -128,7 +131,11 @@ impl From<tracebraid_bpf::Error> for Error {
             cause = inner.source();
         }
         let wrapped = Error::new(kind, message);
-        if hint.is_empty() { wrapped } else { wrapped.hint(hint) }
+        if hint.is_empty() {
+            wrapped
+        } else {
+            wrapped.hint(hint)
+        }
     }
 }
 

@@ -189,9 +189,11 @@ impl Running {
 
     /// Whether it has ended and can be waited for, or will be in a moment.
     pub fn has_ended(&self) -> bool {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        let stat =
+            fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
         // The state stands behind the name, which may hold anything, parentheses included.
-        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+        stat.rsplit_once(") ")
+            .is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
     }
 
     /// How it ended, if it has.

@@ -103,7 +103,11 @@ impl<T: Timed> Merge<T> {
     /// their first round they hold everybody back.
     pub fn add_rings(&mut self, count: usize) -> usize {
         let first = self.rings.len();
-        let ring = || Ring { items: VecDeque::new(), promise: 0, ended: false };
+        let ring = || Ring {
+            items: VecDeque::new(),
+            promise: 0,
+            ended: false,
+        };
         self.rings.extend((0..count).map(|_| ring()));
         first
     }

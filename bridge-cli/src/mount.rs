@@ -61,7 +61,7 @@ pub fn ensure_tracefs() -> Result<()> {
     let [error, _] = events;
     let error = error
         .err()
-        .map_or_else(|| std::io::Error::from(Errno::ENOENT), |error| error);
+        .unwrap_or_else(|| std::io::Error::from(Errno::ENOENT));
     Err(Error::new(
         ErrorKind::Rights,
         format!("{TRACEFS} is mounted, but may not be read"),

@@ -43,7 +43,11 @@ pub struct Summary {
 impl Row {
     /// All lost events but those that never reached the probe.
     pub fn lost(&self) -> u64 {
-        self.lost.iter().filter(|(reason, ..)| *reason != LostReason::Recursion).map(|place| place.2).sum()
+        self.lost
+            .iter()
+            .filter(|(reason, ..)| *reason != LostReason::Recursion)
+            .map(|place| place.2)
+            .sum()
     }
 }
 
@@ -51,29 +55,50 @@ impl Summary {
     /// The table as lines of text.
     pub fn render(&self) -> String {
         let events: u64 = self.rows.iter().map(|row| row.events).sum();
-        let lost: u64 = self.rows.iter().flat_map(|row| &row.lost).map(|place| place.2).sum();
+        let lost: u64 = self
+            .rows
+            .iter()
+            .flat_map(|row| &row.lost)
+            .map(|place| place.2)
+            .sum();
         let mut out = format!(
             "bridge-cli: {events} events in {:.2} s, {lost} lost, {} probes without a hit\n",
             self.duration.as_secs_f64(),
             self.silent
         );
         if self.late > 0 {
-            let _ = writeln!(out, "bridge-cli: {} events came late and are marked", self.late);
+            let _ = writeln!(
+                out,
+                "bridge-cli: {} events came late and are marked",
+                self.late
+            );
         }
         if self.unwritten > 0 {
-            let _ = writeln!(out, "bridge-cli: {} of these events were not written: the output had ended", self.unwritten);
+            let _ = writeln!(
+                out,
+                "bridge-cli: {} of these events were not written: the output had ended",
+                self.unwritten
+            );
         }
         if self.rows.is_empty() {
             return out;
         }
-        let width = self.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).max(5);
+        let width = self
+            .rows
+            .iter()
+            .map(|row| row.name.chars().count())
+            .max()
+            .unwrap_or(0)
+            .max(5);
         let _ = writeln!(
             out,
             "  {:<width$} {:>12} {:>12} {:>8} {:>10}",
             "probe", "events", "hits", "misses", "lost"
         );
         for row in &self.rows {
-            let misses = row.misses.map_or_else(|| "?".to_owned(), |misses| misses.to_string());
+            let misses = row
+                .misses
+                .map_or_else(|| "?".to_owned(), |misses| misses.to_string());
             let _ = write!(
                 out,
                 "  {:<width$} {:>12} {:>12} {misses:>8} {:>10}",
@@ -130,7 +155,13 @@ mod tests {
     use super::*;
 
     fn row() -> Row {
-        Row { name: "orders:charge".into(), events: 90, hits: 100, misses: Some(0), ..Row::default() }
+        Row {
+            name: "orders:charge".into(),
+            events: 90,
+            hits: 100,
+            misses: Some(0),
+            ..Row::default()
+        }
     }
 
     #[test]
@@ -141,24 +172,46 @@ mod tests {
             (LostReason::RingFull, 0, 7),
         ];
         let row = Row { lost, ..row() };
-        let summary = Summary { rows: vec![row], ..Summary::default() };
+        let summary = Summary {
+            rows: vec![row],
+            ..Summary::default()
+        };
         let text = summary.render();
-        assert!(text.contains("(no scratch space: 1; ring full: 7 on CPU 0, 2 on CPU 1)\n"), "{text}");
+        assert!(
+            text.contains("(no scratch space: 1; ring full: 7 on CPU 0, 2 on CPU 1)\n"),
+            "{text}"
+        );
         assert!(!text.contains("unaccounted"), "{text}");
     }
 
     #[test]
     fn hits_that_are_neither_events_nor_lost_are_shown() {
-        let text = Summary { rows: vec![row()], ..Summary::default() }.render();
+        let text = Summary {
+            rows: vec![row()],
+            ..Summary::default()
+        }
+        .render();
         assert!(text.contains("(10 unaccounted)"), "{text}");
     }
 
     #[test]
     fn what_never_reached_the_probe_is_no_part_of_its_hits() {
         let lost = vec![(LostReason::Recursion, Lost::UNKNOWN_CPU, 4)];
-        let row = Row { events: 100, misses: None, lost, ..row() };
-        let text = Summary { rows: vec![row], ..Summary::default() }.render();
-        assert!(text.contains("(recursion: 4)") && !text.contains("unaccounted"), "{text}");
+        let row = Row {
+            events: 100,
+            misses: None,
+            lost,
+            ..row()
+        };
+        let text = Summary {
+            rows: vec![row],
+            ..Summary::default()
+        }
+        .render();
+        assert!(
+            text.contains("(recursion: 4)") && !text.contains("unaccounted"),
+            "{text}"
+        );
         assert!(text.contains(" ? "), "{text}");
     }
 }

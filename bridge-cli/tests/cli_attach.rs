@@ -28,40 +28,79 @@ fn main() {
             assert_eq!(ran.status, 0, "{}", ran.err);
             let expected: Vec<String> = (1..=200).map(|i| format!("arg0={i} arg1=-{i}")).collect();
             assert_eq!(ran.bodies("demo:tick"), expected);
-            assert!(ran.events("demo:tick").iter().all(|line| pid_of(line) == pid), "{}", ran.out);
+            assert!(
+                ran.events("demo:tick")
+                    .iter()
+                    .all(|line| pid_of(line) == pid),
+                "{}",
+                ran.out
+            );
             assert_eq!(ran.row("demo:tick")[..2], ["200", "200"], "{}", ran.err);
             target.finish();
         }),
-        bpf_test("the_semaphore_is_up_while_attached_and_down_afterwards", || {
-            let target = Target::start("ticker", &["100", "1000"]);
-            let attached = Attached::start(&["-p", &target.pid.to_string(), "-e", "demo:guarded", "-T", "30"]);
-            target.go();
-            thread::sleep(Duration::from_millis(50));
-            let ran = attached.stop(Signal::SIGINT);
-            let (_, output) = target.finish();
-            let numbers: Vec<u64> =
-                output.split_whitespace().skip(1).map(|word| word.parse().unwrap()).collect();
-            assert_eq!(numbers[2], 0, "the semaphore is still up: {output}");
-            let seen = ran.events("demo:guarded").len() as u64;
-            assert!(seen > 0 && seen <= numbers[1], "{seen} events of {output}");
-            assert_eq!(ran.row("demo:guarded")[..2], [seen.to_string(), seen.to_string()]);
-        }),
+        bpf_test(
+            "the_semaphore_is_up_while_attached_and_down_afterwards",
+            || {
+                let target = Target::start("ticker", &["100", "1000"]);
+                let attached = Attached::start(&[
+                    "-p",
+                    &target.pid.to_string(),
+                    "-e",
+                    "demo:guarded",
+                    "-T",
+                    "30",
+                ]);
+                target.go();
+                thread::sleep(Duration::from_millis(50));
+                let ran = attached.stop(Signal::SIGINT);
+                let (_, output) = target.finish();
+                let numbers: Vec<u64> = output
+                    .split_whitespace()
+                    .skip(1)
+                    .map(|word| word.parse().unwrap())
+                    .collect();
+                assert_eq!(numbers[2], 0, "the semaphore is still up: {output}");
+                let seen = ran.events("demo:guarded").len() as u64;
+                assert!(seen > 0 && seen <= numbers[1], "{seen} events of {output}");
+                assert_eq!(
+                    ran.row("demo:guarded")[..2],
+                    [seen.to_string(), seen.to_string()]
+                );
+            },
+        ),
         bpf_test("the_duration_ends_it_though_nothing_happens", || {
             let target = Target::start("ticker", &["1", "1"]);
             let start = Instant::now();
-            let ran = run_bridge(&["attach", "-p", &target.pid.to_string(), "-e", "demo:*", "-T", "0.5"]);
+            let ran = run_bridge(&[
+                "attach",
+                "-p",
+                &target.pid.to_string(),
+                "-e",
+                "demo:*",
+                "-T",
+                "0.5",
+            ]);
             let took = start.elapsed();
             assert_eq!((ran.status, ran.out.as_str()), (0, ""), "{}", ran.err);
-            assert!(took >= Duration::from_millis(500) && took < Duration::from_secs(3), "{took:?}");
+            assert!(
+                took >= Duration::from_millis(500) && took < Duration::from_secs(3),
+                "{took:?}"
+            );
         }),
         bpf_test("the_target_s_end_ends_it", || {
             let target = Target::start("ticker", &["10", "100"]);
-            let attached = Attached::start(&["-p", &target.pid.to_string(), "-e", "demo:tick", "-T", "20"]);
+            let attached =
+                Attached::start(&["-p", &target.pid.to_string(), "-e", "demo:tick", "-T", "20"]);
             target.go();
             let start = Instant::now();
             let ran = attached.finish();
             assert!(start.elapsed() < Duration::from_secs(5));
-            assert_eq!((ran.status, ran.events("demo:tick").len()), (0, 10), "{}", ran.err);
+            assert_eq!(
+                (ran.status, ran.events("demo:tick").len()),
+                (0, 10),
+                "{}",
+                ran.err
+            );
         }),
         bpf_test("each_ending_signal_ends_it_in_order", || {
             for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
@@ -91,52 +130,85 @@ fn main() {
             assert!(!ran.err.contains("Broken pipe"), "{}", ran.err);
             assert!(target.is_alive());
         }),
-        bpf_test("a_reader_that_does_not_read_makes_events_lost_and_counted", || {
-            let target = Target::start("ticker", &["300000", "-1"]);
-            let mut attached =
-                Attached::start(&["-p", &target.pid.to_string(), "-e", "demo:tick", "--ring", "64K"]);
-            target.go();
-            // The pipe, the channel and the rings fill up; then the reader comes back.
-            let out = attached.out.take().unwrap();
-            let reader = thread::spawn(move || {
-                thread::sleep(Duration::from_secs(2));
-                let mut text = String::new();
-                BufReader::new(out).read_to_string(&mut text).unwrap();
-                text
-            });
-            let (_, output) = target.finish();
-            let ran = attached.finish();
-            let text = reader.join().unwrap();
-            assert!(output.starts_with("HITS 300000 "), "{output}");
-            let ran = Ran { out: text, ..ran };
-            let row: Vec<u64> = ran.row("demo:tick")[..4].iter().map(|word| word.parse().unwrap()).collect();
-            let (events, hits, lost) = (row[0], row[1], row[3]);
-            assert_eq!(hits, 300_000, "{}", ran.err);
-            assert!(lost > 0, "the reader was not slow enough to lose anything: {}", ran.err);
-            assert_eq!(events + lost, hits, "{}", ran.err);
-            let printed = ran.bodies("demo:tick").iter().filter(|body| body.starts_with("arg0=")).count();
-            assert_eq!(printed as u64, events);
-        }),
-        bpf_test("a_child_in_the_parent_s_memory_is_not_shown_as_the_parent", || {
-            let target = Target::start("family", &["5"]);
-            let pid = target.pid.to_string();
-            let attached = Attached::start(&["-p", &pid, "-e", "demo:who"]);
-            target.go();
-            let ran = attached.finish();
-            let bodies = ran.bodies("demo:who");
-            for role in [0, 3] {
-                let own = format!("arg0={role} arg1={pid}");
-                assert_eq!(bodies.iter().filter(|body| **body == own).count(), 5, "role {role}: {}", ran.out);
-            }
-            for body in &bodies {
-                let child = body.starts_with("arg0=1") || body.starts_with("arg0=2");
-                assert!(!child || !body.ends_with(&format!("arg1={pid}")), "{body}");
-            }
-        }),
+        bpf_test(
+            "a_reader_that_does_not_read_makes_events_lost_and_counted",
+            || {
+                let target = Target::start("ticker", &["300000", "-1"]);
+                let mut attached = Attached::start(&[
+                    "-p",
+                    &target.pid.to_string(),
+                    "-e",
+                    "demo:tick",
+                    "--ring",
+                    "64K",
+                ]);
+                target.go();
+                // The pipe, the channel and the rings fill up; then the reader comes back.
+                let out = attached.out.take().unwrap();
+                let reader = thread::spawn(move || {
+                    thread::sleep(Duration::from_secs(2));
+                    let mut text = String::new();
+                    BufReader::new(out).read_to_string(&mut text).unwrap();
+                    text
+                });
+                let (_, output) = target.finish();
+                let ran = attached.finish();
+                let text = reader.join().unwrap();
+                assert!(output.starts_with("HITS 300000 "), "{output}");
+                let ran = Ran { out: text, ..ran };
+                let row: Vec<u64> = ran.row("demo:tick")[..4]
+                    .iter()
+                    .map(|word| word.parse().unwrap())
+                    .collect();
+                let (events, hits, lost) = (row[0], row[1], row[3]);
+                assert_eq!(hits, 300_000, "{}", ran.err);
+                assert!(
+                    lost > 0,
+                    "the reader was not slow enough to lose anything: {}",
+                    ran.err
+                );
+                assert_eq!(events + lost, hits, "{}", ran.err);
+                let printed = ran
+                    .bodies("demo:tick")
+                    .iter()
+                    .filter(|body| body.starts_with("arg0="))
+                    .count();
+                assert_eq!(printed as u64, events);
+            },
+        ),
+        bpf_test(
+            "a_child_in_the_parent_s_memory_is_not_shown_as_the_parent",
+            || {
+                let target = Target::start("family", &["5"]);
+                let pid = target.pid.to_string();
+                let attached = Attached::start(&["-p", &pid, "-e", "demo:who"]);
+                target.go();
+                let ran = attached.finish();
+                let bodies = ran.bodies("demo:who");
+                for role in [0, 3] {
+                    let own = format!("arg0={role} arg1={pid}");
+                    assert_eq!(
+                        bodies.iter().filter(|body| **body == own).count(),
+                        5,
+                        "role {role}: {}",
+                        ran.out
+                    );
+                }
+                for body in &bodies {
+                    let child = body.starts_with("arg0=1") || body.starts_with("arg0=2");
+                    assert!(!child || !body.ends_with(&format!("arg1={pid}")), "{body}");
+                }
+            },
+        ),
         bpf_test("system_calls_stand_between_the_events_around_them", || {
             let target = Target::start("calls", &["500"]);
             let pid = target.pid.to_string();
-            let events = ["demo:before", "demo:after", "syscalls:sys_enter_write", "syscalls:sys_enter_getppid"];
+            let events = [
+                "demo:before",
+                "demo:after",
+                "syscalls:sys_enter_write",
+                "syscalls:sys_enter_getppid",
+            ];
             let mut args = vec!["-p", &pid];
             args.extend(events.iter().flat_map(|event| ["-e", event]));
             let attached = Attached::start(&args);
@@ -145,17 +217,31 @@ fn main() {
             let order: Vec<usize> = ran
                 .out
                 .lines()
-                .filter_map(|line| events.iter().position(|event| line.contains(&format!(": {event}:"))))
+                .filter_map(|line| {
+                    events
+                        .iter()
+                        .position(|event| line.contains(&format!(": {event}:")))
+                })
                 .collect();
             let round = [0, 2, 3, 2, 1];
             assert_eq!(order.len(), 500 * round.len(), "{}", ran.err);
-            assert!(order.chunks(round.len()).all(|chunk| chunk == round), "out of order");
+            assert!(
+                order.chunks(round.len()).all(|chunk| chunk == round),
+                "out of order"
+            );
         }),
         bpf_test("kernel_events_are_the_target_s_only", || {
             let target = Target::start("ticker", &["100", "2000"]);
             let pid = target.pid.to_string();
             let attached = Attached::start(&[
-                "-p", &pid, "-e", "sched:sched_switch", "-e", "raw_syscalls:sys_enter", "-T", "0.6",
+                "-p",
+                &pid,
+                "-e",
+                "sched:sched_switch",
+                "-e",
+                "raw_syscalls:sys_enter",
+                "-T",
+                "0.6",
             ]);
             target.go();
             let ran = attached.finish();
@@ -169,14 +255,29 @@ fn main() {
                 assert!(own.iter().any(|part| body.contains(part)), "{body}");
             }
         }),
-        bpf_test("kernel_events_of_all_processes_need_no_target_and_leave_the_bridge_out", || {
-            let target = Target::start("ticker", &["300", "1000"]);
-            target.go();
-            let ran = run_bridge(&["attach", "-a", "-e", "sched:sched_switch", "-T", "0.3"]);
-            assert_eq!(ran.status, 0, "{}", ran.err);
-            assert!(ran.events("sched:sched_switch").iter().any(|line| line.contains("ticker")), "{}", ran.out);
-            assert!(!ran.out.contains("bridge-cli"), "the bridge traces itself");
-        }),
+        bpf_test(
+            "kernel_events_of_all_processes_need_no_target_and_leave_the_bridge_out",
+            || {
+                let target = Target::start("ticker", &["300", "1000"]);
+                target.go();
+                let ran = run_bridge(&["attach", "-a", "-e", "sched:sched_switch", "-T", "0.3"]);
+                assert_eq!(ran.status, 0, "{}", ran.err);
+                assert!(
+                    ran.events("sched:sched_switch")
+                        .iter()
+                        .any(|line| line.contains("ticker")),
+                    "{}",
+                    ran.out
+                );
+                // A switch from the target to the bridge is the target's; one to the idle task would be ours.
+                let own =
+                    |body: &String| body.contains("=bridge-cli ") && body.contains("=swapper/");
+                assert!(
+                    !ran.bodies("sched:sched_switch").iter().any(own),
+                    "the bridge traces itself"
+                );
+            },
+        ),
         bpf_test("one_thread_can_be_chosen", || {
             let target = Target::start("family", &["5"]);
             let pid = target.pid.to_string();
@@ -185,72 +286,127 @@ fn main() {
             let ran = attached.finish();
             let bodies = ran.bodies("demo:who");
             assert_eq!(bodies.len(), 5, "{}", ran.out);
-            assert!(bodies.iter().all(|body| body.starts_with("arg0=0 ")), "{}", ran.out);
+            assert!(
+                bodies.iter().all(|body| body.starts_with("arg0=0 ")),
+                "{}",
+                ran.out
+            );
         }),
         bpf_test("a_cpu_can_be_chosen", || {
             let target = Target::start("ticker", &["200", "500"]);
-            let attached = Attached::start(&["-p", &target.pid.to_string(), "-e", "demo:tick", "-C", "0"]);
+            let attached =
+                Attached::start(&["-p", &target.pid.to_string(), "-e", "demo:tick", "-C", "0"]);
             target.go();
             let ran = attached.finish();
-            assert!(ran.out.lines().all(|line| line.contains("[000]")), "{}", ran.out);
-            assert_eq!(ran.row("demo:tick")[0], ran.events("demo:tick").len().to_string());
+            assert!(
+                ran.out.lines().all(|line| line.contains("[000]")),
+                "{}",
+                ran.out
+            );
+            assert_eq!(
+                ran.row("demo:tick")[0],
+                ran.events("demo:tick").len().to_string()
+            );
         }),
         bpf_test("a_library_loaded_later_is_attached_each_time", || {
             let library = build("plug.so").display().to_string();
             let target = Target::start("loader", &[&library]);
-            let attached = Attached::start(&["-p", &target.pid.to_string(), "-e", "usdt:*:demo:plug"]);
+            let attached =
+                Attached::start(&["-p", &target.pid.to_string(), "-e", "usdt:*:demo:plug"]);
             target.go();
             let ran = attached.finish();
             assert_eq!(target.finish().1, "UP 6\n", "{}", ran.err);
-            assert_eq!(ran.bodies("demo:plug"), ["arg0=1", "arg0=2", "arg0=3", "arg0=1", "arg0=2", "arg0=3"]);
+            assert_eq!(
+                ran.bodies("demo:plug"),
+                ["arg0=1", "arg0=2", "arg0=3", "arg0=1", "arg0=2", "arg0=3"]
+            );
         }),
-        bpf_test("by_its_path_a_library_is_attached_before_it_is_loaded", || {
-            let library = build("plug.so").display().to_string();
-            let target = Target::start("loader", &[&library]);
-            let selector = format!("usdt:{library}:demo:plug");
-            let attached = Attached::start(&["-p", &target.pid.to_string(), "-e", &selector]);
-            target.go();
-            let ran = attached.finish();
-            assert_eq!(target.finish().1, "UP 6\n", "{}", ran.err);
-            assert_eq!(ran.events("demo:plug").len(), 6);
-        }),
-        bpf_test("two_sessions_and_a_name_given_twice_get_every_event_once_each", || {
-            let target = Target::start("ticker", &["100", "500"]);
-            let pid = target.pid.to_string();
-            let selector = format!("usdt:{}:demo:tick", build("ticker").display());
-            let args = ["-p", &pid, "-e", "demo:tick", "-e", &selector, "-e", "demo:t*"];
-            let sessions = [Attached::start(&args), Attached::start(&args)];
-            target.go();
-            for session in sessions {
-                let ran = session.finish();
-                assert_eq!(ran.events("demo:tick").len(), 100, "{}", ran.err);
-            }
-        }),
-        bpf_test("without_a_selector_everything_of_the_target_and_its_threads_comes", || {
-            let target = Target::start("ticker", &["50", "1000"]);
-            let attached = Attached::start(&["-p", &target.pid.to_string()]);
-            target.go();
-            let ran = attached.finish();
-            assert_eq!(ran.status, 0, "{}", ran.err);
-            assert_eq!(ran.events("demo:tick").len(), 50, "{}", ran.err);
-            assert_eq!(ran.events("demo:guarded").len(), 50, "{}", ran.err);
-            assert!(ran.events("syscalls:sys_enter_clock_nanosleep").len() >= 50, "{}", ran.err);
-            assert!(ran.events("sched:sched_switch").len() >= 50, "{}", ran.err);
-        }),
+        bpf_test(
+            "by_its_path_a_library_is_attached_before_it_is_loaded",
+            || {
+                let library = build("plug.so").display().to_string();
+                let target = Target::start("loader", &[&library]);
+                let selector = format!("usdt:{library}:demo:plug");
+                let attached = Attached::start(&["-p", &target.pid.to_string(), "-e", &selector]);
+                target.go();
+                let ran = attached.finish();
+                assert_eq!(target.finish().1, "UP 6\n", "{}", ran.err);
+                assert_eq!(ran.events("demo:plug").len(), 6);
+            },
+        ),
+        bpf_test(
+            "two_sessions_and_a_name_given_twice_get_every_event_once_each",
+            || {
+                let target = Target::start("ticker", &["100", "500"]);
+                let pid = target.pid.to_string();
+                let selector = format!("usdt:{}:demo:tick", build("ticker").display());
+                let args = [
+                    "-p",
+                    &pid,
+                    "-e",
+                    "demo:tick",
+                    "-e",
+                    &selector,
+                    "-e",
+                    "demo:t*",
+                ];
+                let sessions = [Attached::start(&args), Attached::start(&args)];
+                target.go();
+                for session in sessions {
+                    let ran = session.finish();
+                    assert_eq!(ran.events("demo:tick").len(), 100, "{}", ran.err);
+                }
+            },
+        ),
+        bpf_test(
+            "without_a_selector_everything_of_the_target_and_its_threads_comes",
+            || {
+                let target = Target::start("ticker", &["50", "1000"]);
+                let attached = Attached::start(&["-p", &target.pid.to_string()]);
+                target.go();
+                let ran = attached.finish();
+                assert_eq!(ran.status, 0, "{}", ran.err);
+                assert_eq!(ran.events("demo:tick").len(), 50, "{}", ran.err);
+                assert_eq!(ran.events("demo:guarded").len(), 50, "{}", ran.err);
+                assert!(
+                    ran.events("syscalls:sys_enter_clock_nanosleep").len() >= 50,
+                    "{}",
+                    ran.err
+                );
+                assert!(ran.events("sched:sched_switch").len() >= 50, "{}", ran.err);
+            },
+        ),
         bpf_test("json_is_one_object_a_line", || {
             let target = Target::start("ticker", &["20", "500"]);
-            let attached =
-                Attached::start(&["-p", &target.pid.to_string(), "-e", "demo:tick", "--format", "json"]);
+            let attached = Attached::start(&[
+                "-p",
+                &target.pid.to_string(),
+                "-e",
+                "demo:tick",
+                "--format",
+                "json",
+            ]);
             target.go();
             let ran = attached.finish();
             assert_eq!(ran.out.lines().count(), 20, "{}", ran.out);
-            assert!(ran.out.lines().all(|line| line.starts_with('{') && line.ends_with('}')), "{}", ran.out);
+            assert!(
+                ran.out
+                    .lines()
+                    .all(|line| line.starts_with('{') && line.ends_with('}')),
+                "{}",
+                ran.out
+            );
         }),
         bpf_test("the_output_file_holds_what_the_summary_counts", || {
             let target = Target::start("ticker", &["50", "500"]);
             let path = support::scratch("out").join("stream.txt");
             let attached = Attached::start(&[
-                "-p", &target.pid.to_string(), "-e", "demo:tick", "-o", path.to_str().unwrap(),
+                "-p",
+                &target.pid.to_string(),
+                "-e",
+                "demo:tick",
+                "-o",
+                path.to_str().unwrap(),
             ]);
             target.go();
             let ran = attached.finish();
@@ -258,33 +414,52 @@ fn main() {
             assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 50);
             assert_eq!(ran.row("demo:tick")[0], "50");
         }),
-        bpf_test("the_first_event_comes_within_500_ms_of_starting_attach", || {
-            let target = Target::start("ticker", &["100000", "1000"]);
-            target.go();
-            let start = Instant::now();
-            let mut child = bridge()
-                .args(["attach", "-p", &target.pid.to_string(), "-e", "demo:tick", "-T", "5"])
-                .stdout(Stdio::piped())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap();
-            let mut line = String::new();
-            BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-            let took = start.elapsed();
-            child.wait().unwrap();
-            assert!(line.contains("demo:tick"), "{line}");
-            assert!(took < Duration::from_millis(500), "{took:?}");
-        }),
-        bpf_test("after_kill_9_the_target_runs_on_and_its_semaphore_is_down", || {
-            let target = Target::start("ticker", &["400", "1000"]);
-            let attached = Attached::start(&["-p", &target.pid.to_string(), "-e", "demo:*"]);
-            target.go();
-            thread::sleep(Duration::from_millis(50));
-            support::kill(attached.pid, Signal::SIGKILL);
-            let (status, output) = target.finish();
-            assert_eq!(status.code(), Some(3));
-            assert!(output.ends_with(" 0\n"), "the semaphore is still up: {output}");
-        }),
+        bpf_test(
+            "the_first_event_comes_within_500_ms_of_starting_attach",
+            || {
+                let target = Target::start("ticker", &["100000", "1000"]);
+                target.go();
+                let start = Instant::now();
+                let mut child = bridge()
+                    .args([
+                        "attach",
+                        "-p",
+                        &target.pid.to_string(),
+                        "-e",
+                        "demo:tick",
+                        "-T",
+                        "5",
+                    ])
+                    .stdout(Stdio::piped())
+                    .stderr(Stdio::null())
+                    .spawn()
+                    .unwrap();
+                let mut line = String::new();
+                BufReader::new(child.stdout.take().unwrap())
+                    .read_line(&mut line)
+                    .unwrap();
+                let took = start.elapsed();
+                child.wait().unwrap();
+                assert!(line.contains("demo:tick"), "{line}");
+                assert!(took < Duration::from_millis(500), "{took:?}");
+            },
+        ),
+        bpf_test(
+            "after_kill_9_the_target_runs_on_and_its_semaphore_is_down",
+            || {
+                let target = Target::start("ticker", &["400", "1000"]);
+                let attached = Attached::start(&["-p", &target.pid.to_string(), "-e", "demo:*"]);
+                target.go();
+                thread::sleep(Duration::from_millis(50));
+                support::kill(attached.pid, Signal::SIGKILL);
+                let (status, output) = target.finish();
+                assert_eq!(status.code(), Some(3));
+                assert!(
+                    output.ends_with(" 0\n"),
+                    "the semaphore is still up: {output}"
+                );
+            },
+        ),
     ];
     support::run(trials)
 }

@@ -25,7 +25,11 @@ fn refused(ran: &Ran, status: i32, words: &[&str]) {
     for word in words {
         assert!(ran.err.contains(word), "{word:?} is not in:\n{}", ran.err);
     }
-    assert!(!ran.err.contains('\x1b') && !ran.err.contains("panicked"), "{}", ran.err);
+    assert!(
+        !ran.err.contains('\x1b') && !ran.err.contains("panicked"),
+        "{}",
+        ran.err
+    );
 }
 
 fn main() {
@@ -34,48 +38,109 @@ fn main() {
             let mut child = Command::new("true").spawn().unwrap();
             child.wait().unwrap();
             let pid = child.id().to_string();
-            refused(&run_bridge(&["attach", "-p", &pid, "-T", "1"]), status::TARGET, &[&pid, "no process"]);
-            refused(&run_bridge(&["attach", "-p", "4294967295"]), status::TARGET, &["4294967295"]);
+            refused(
+                &run_bridge(&["attach", "-p", &pid, "-T", "1"]),
+                status::TARGET,
+                &[&pid, "no process"],
+            );
+            refused(
+                &run_bridge(&["attach", "-p", "4294967295"]),
+                status::TARGET,
+                &["4294967295"],
+            );
             refused(&run_bridge(&["attach", "-p", "0"]), status::TARGET, &["0"]);
         }),
         test("a_kernel_thread_is_refused_as_what_it_is", || {
-            refused(&run_bridge(&["attach", "-p", "2", "-T", "1"]), status::TARGET, &["thread of the kernel"]);
+            refused(
+                &run_bridge(&["attach", "-p", "2", "-T", "1"]),
+                status::TARGET,
+                &["thread of the kernel"],
+            );
         }),
-        test("a_thread_that_is_no_process_is_refused_with_its_process", || {
-            let (sender, receiver) = std::sync::mpsc::channel();
-            let (_keep, wait) = std::sync::mpsc::channel::<()>();
-            std::thread::spawn(move || {
-                sender.send(nix::unistd::gettid().as_raw()).unwrap();
-                let _ = wait.recv();
-            });
-            let tid = receiver.recv().unwrap().to_string();
-            let own = std::process::id().to_string();
-            refused(&run_bridge(&["attach", "-p", &tid, "-T", "1"]), status::TARGET, &["thread", &own]);
-        }),
+        test(
+            "a_thread_that_is_no_process_is_refused_with_its_process",
+            || {
+                let (sender, receiver) = std::sync::mpsc::channel();
+                let (_keep, wait) = std::sync::mpsc::channel::<()>();
+                std::thread::spawn(move || {
+                    sender.send(nix::unistd::gettid().as_raw()).unwrap();
+                    let _ = wait.recv();
+                });
+                let tid = receiver.recv().unwrap().to_string();
+                let own = std::process::id().to_string();
+                refused(
+                    &run_bridge(&["attach", "-p", &tid, "-T", "1"]),
+                    status::TARGET,
+                    &["thread", &own],
+                );
+            },
+        ),
         test("without_a_target_there_is_a_usage_error", || {
             refused(&run_bridge(&["attach"]), status::USAGE, &["-p", "-a"]);
-            refused(&run_bridge(&["attach", "-e", "sched:*"]), status::USAGE, &["-a"]);
-            refused(&run_bridge(&["attach", "-p", "1", "--", "true"]), status::USAGE, &["-p"]);
+            refused(
+                &run_bridge(&["attach", "-e", "sched:*"]),
+                status::USAGE,
+                &["-a"],
+            );
+            refused(
+                &run_bridge(&["attach", "-p", "1", "--", "true"]),
+                status::USAGE,
+                &["-p"],
+            );
         }),
         test("an_unknown_format_is_refused_with_those_there_are", || {
             let target = Target::start("ticker", &["1", "1"]);
             let pid = target.pid.to_string();
-            refused(&run_bridge(&["attach", "-p", &pid, "--format", "xml"]), status::USAGE, &["xml", "text", "json"]);
+            refused(
+                &run_bridge(&["attach", "-p", &pid, "--format", "xml"]),
+                status::USAGE,
+                &["xml", "text", "json"],
+            );
         }),
         test("every_malformed_selector_is_reported_in_one_go", || {
             let ran = run_bridge(&["attach", "-p", "1", "-e", "usdt:x", "-e", "a:b:c", "-e", ""]);
             refused(&ran, status::USAGE, &["usdt:x", "a:b:c", "\"\""]);
         }),
-        bpf_test("a_name_that_matches_nothing_brings_the_nearest_ones", || {
-            let target = Target::start("ticker", &["1", "1"]);
-            let pid = target.pid.to_string();
-            let ran = run_bridge(&["attach", "-p", &pid, "-e", "demo:tik", "-e", "sched:sched_swich", "-T", "1"]);
-            refused(&ran, status::NO_MATCH, &["demo:tik", "demo:tick", "sched:sched_swich", "sched:sched_switch"]);
-        }),
+        bpf_test(
+            "a_name_that_matches_nothing_brings_the_nearest_ones",
+            || {
+                let target = Target::start("ticker", &["1", "1"]);
+                let pid = target.pid.to_string();
+                let ran = run_bridge(&[
+                    "attach",
+                    "-p",
+                    &pid,
+                    "-e",
+                    "demo:tik",
+                    "-e",
+                    "sched:sched_swich",
+                    "-T",
+                    "1",
+                ]);
+                refused(
+                    &ran,
+                    status::NO_MATCH,
+                    &[
+                        "demo:tik",
+                        "demo:tick",
+                        "sched:sched_swich",
+                        "sched:sched_switch",
+                    ],
+                );
+            },
+        ),
         test("a_program_without_probes_says_so", || {
             let mut target = Command::new("sleep").arg("30").spawn().unwrap();
             let pid = target.id().to_string();
-            let ran = run_bridge(&["attach", "-p", &pid, "-e", "usdt:/bin/sleep:demo:*", "-T", "1"]);
+            let ran = run_bridge(&[
+                "attach",
+                "-p",
+                &pid,
+                "-e",
+                "usdt:/bin/sleep:demo:*",
+                "-T",
+                "1",
+            ]);
             target.kill().unwrap();
             target.wait().unwrap();
             refused(&ran, status::NO_MATCH, &["/bin/sleep", "no "]);
@@ -85,11 +150,23 @@ fn main() {
             let text = directory.join("text");
             fs::write(&text, "#!/bin/sh\n").unwrap();
             let selector = format!("usdt:{}:a:b", text.display());
-            refused(&run_bridge(&["attach", "-a", "-e", &selector, "-T", "1"]), status::BINARY, &["text"]);
+            refused(
+                &run_bridge(&["attach", "-a", "-e", &selector, "-T", "1"]),
+                status::BINARY,
+                &["text"],
+            );
             let missing = format!("usdt:{}/nothing:a:b", directory.display());
-            refused(&run_bridge(&["attach", "-a", "-e", &missing, "-T", "1"]), status::BINARY, &["nothing"]);
+            refused(
+                &run_bridge(&["attach", "-a", "-e", &missing, "-T", "1"]),
+                status::BINARY,
+                &["nothing"],
+            );
             let directory = format!("usdt:{}:a:b", directory.display());
-            refused(&run_bridge(&["attach", "-a", "-e", &directory, "-T", "1"]), status::BINARY, &[]);
+            refused(
+                &run_bridge(&["attach", "-a", "-e", &directory, "-T", "1"]),
+                status::BINARY,
+                &[],
+            );
         }),
         test("a_32_bit_binary_is_refused", || {
             // The ticker with the class byte of a 32-bit file: refused by its header alone.
@@ -98,32 +175,76 @@ fn main() {
             let path = scratch("bad").join("narrow");
             fs::write(&path, bytes).unwrap();
             let selector = format!("usdt:{}:demo:*", path.display());
-            refused(&run_bridge(&["attach", "-a", "-e", &selector, "-T", "1"]), status::BINARY, &["narrow"]);
+            refused(
+                &run_bridge(&["attach", "-a", "-e", &selector, "-T", "1"]),
+                status::BINARY,
+                &["narrow"],
+            );
         }),
         test("a_command_that_cannot_be_started_is_refused", || {
-            refused(&run_bridge(&["attach", "-T", "1", "--", "/no/such"]), status::TARGET, &["/no/such"]);
-            refused(&run_bridge(&["attach", "-T", "1", "--", "/etc/passwd"]), status::TARGET, &["/etc/passwd"]);
+            refused(
+                &run_bridge(&["attach", "-T", "1", "--", "/no/such"]),
+                status::TARGET,
+                &["/no/such"],
+            );
+            refused(
+                &run_bridge(&["attach", "-T", "1", "--", "/etc/passwd"]),
+                status::TARGET,
+                &["/etc/passwd"],
+            );
         }),
         test("an_output_that_cannot_be_created_is_refused", || {
             let target = Target::start("ticker", &["1", "1"]);
             let pid = target.pid.to_string();
-            let ran = run_bridge(&["attach", "-p", &pid, "-o", "/nowhere/out", "-e", "demo:*", "-T", "1"]);
+            let ran = run_bridge(&[
+                "attach",
+                "-p",
+                &pid,
+                "-o",
+                "/nowhere/out",
+                "-e",
+                "demo:*",
+                "-T",
+                "1",
+            ]);
             refused(&ran, status::OUTPUT, &["/nowhere/out"]);
         }),
         bpf_test("a_full_disk_ends_it_with_a_message", || {
             let target = Target::start("ticker", &["100000", "100"]);
             let pid = target.pid.to_string();
             target.go();
-            let ran = run_bridge(&["attach", "-p", &pid, "-o", "/dev/full", "-e", "demo:*", "-T", "10"]);
+            let ran = run_bridge(&[
+                "attach",
+                "-p",
+                &pid,
+                "-o",
+                "/dev/full",
+                "-e",
+                "demo:*",
+                "-T",
+                "10",
+            ]);
             assert_eq!(ran.status, status::OUTPUT, "{}", ran.err);
-            assert!(ran.err.contains("/dev/full") && ran.err.contains("No space left"), "{}", ran.err);
+            assert!(
+                ran.err.contains("/dev/full") && ran.err.contains("No space left"),
+                "{}",
+                ran.err
+            );
         }),
         bpf_test("without_rights_the_missing_one_is_named", || {
             let target = Target::start("ticker", &["1", "1"]);
             let pid = target.pid.to_string();
             let mut command = Command::new("setpriv");
-            command.args(["--reuid", "65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]);
-            command.arg(bridge().get_program()).args(["attach", "-p", &pid, "-T", "1"]);
+            command.args([
+                "--reuid",
+                "65534",
+                "--clear-groups",
+                "--inh-caps=-all",
+                "--bounding-set=-all",
+            ]);
+            command
+                .arg(bridge().get_program())
+                .args(["attach", "-p", &pid, "-T", "1"]);
             let ran = Ran::from(command.output().unwrap());
             refused(&ran, status::RIGHTS, &["CAP_"]);
         }),

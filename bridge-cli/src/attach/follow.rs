@@ -27,7 +27,12 @@ impl Follow {
     /// Follows a process whose files have just been resolved.
     pub(super) fn new(process: Process, resolver: Resolver) -> Follow {
         // Empty at first: what was mapped between resolving and now is looked at in the first round.
-        Follow { process, resolver, mapped: HashSet::new(), next: Instant::now() + EVERY }
+        Follow {
+            process,
+            resolver,
+            mapped: HashSet::new(),
+            next: Instant::now() + EVERY,
+        }
     }
 
     /// Whether the process still runs.
@@ -65,6 +70,10 @@ impl Follow {
         }
         let resolved = self.resolver.resolve_later(&self.process)?;
         self.mapped.extend(mapped);
-        Ok(if resolved.is_empty() { None } else { Some(resolved) })
+        Ok(if resolved.is_empty() {
+            None
+        } else {
+            Some(resolved)
+        })
     }
 }

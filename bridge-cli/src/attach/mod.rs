@@ -113,13 +113,19 @@ pub fn run(options: &Options, say: &mut dyn FnMut(Note)) -> Result<Ended> {
     // Opened after everything that may be wrong with the request: a file that is there already is not
     // emptied for a request that cannot be served.
     let writer = Writer::start(format, options.output.as_deref())?;
-    let mut attached = Attached::start(resolved, spec, process.map(|it| Follow::new(it, resolver)))?;
+    let mut attached =
+        Attached::start(resolved, spec, process.map(|it| Follow::new(it, resolver)))?;
     if let Some(held) = held {
         attached.command = Some(held.release()?);
     }
-    say(Note::Attached { probes: attached.probes(), took: start.elapsed() });
+    say(Note::Attached {
+        probes: attached.probes(),
+        took: start.elapsed(),
+    });
     let since = Instant::now();
-    let failure = attached.stay(options.duration, &mut waker, &writer, say).err();
+    let failure = attached
+        .stay(options.duration, &mut waker, &writer, say)
+        .err();
     let mut ended = attached.end(&mut waker, writer, say);
     ended.summary.duration = since.elapsed();
     ended.failure = failure.or(ended.failure);

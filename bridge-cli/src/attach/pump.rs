@@ -37,7 +37,10 @@ pub(super) struct Finished {
 
 impl Pump {
     pub(super) fn new() -> Pump {
-        Pump { sources: Vec::new(), merge: Merge::new(0, HELD) }
+        Pump {
+            sources: Vec::new(),
+            merge: Merge::new(0, HELD),
+        }
     }
 
     /// Takes in a source; its events come from the next round on.
@@ -77,14 +80,30 @@ impl Pump {
         }
         let mut events = Vec::new();
         let merge = self.merge.finish(&mut events);
-        let counts = self.sources.iter().flat_map(|source| source.rings.counts()).collect();
-        let warnings = self.sources.iter_mut().flat_map(|source| source.rings.take_warnings()).collect();
-        Ok(Finished { events, counts, merge, warnings })
+        let counts = self
+            .sources
+            .iter()
+            .flat_map(|source| source.rings.counts())
+            .collect();
+        let warnings = self
+            .sources
+            .iter_mut()
+            .flat_map(|source| source.rings.take_warnings())
+            .collect();
+        Ok(Finished {
+            events,
+            counts,
+            merge,
+            warnings,
+        })
     }
 
     /// Warnings since the last call.
     pub(super) fn take_warnings(&mut self) -> Vec<String> {
-        self.sources.iter_mut().flat_map(|source| source.rings.take_warnings()).collect()
+        self.sources
+            .iter_mut()
+            .flat_map(|source| source.rings.take_warnings())
+            .collect()
     }
 }
 

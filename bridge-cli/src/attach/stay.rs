@@ -44,7 +44,11 @@ impl Attached {
     ///
     /// # Errors
     /// Why it cannot be attached; a target that has ended meanwhile is named as the reason.
-    pub(super) fn start(resolved: Resolved, spec: Spec, follow: Option<Follow>) -> Result<Attached> {
+    pub(super) fn start(
+        resolved: Resolved,
+        spec: Spec,
+        follow: Option<Follow>,
+    ) -> Result<Attached> {
         let mut attached = Attached {
             pump: Pump::new(),
             spec,
@@ -55,9 +59,11 @@ impl Attached {
         match attached.add(resolved) {
             Ok(()) => Ok(attached),
             Err(error) => Err(match &attached.follow {
-                Some(follow) if !follow.is_alive() => {
-                    Error::new(ErrorKind::Target, "the target ended while it was being attached").because(error)
-                }
+                Some(follow) if !follow.is_alive() => Error::new(
+                    ErrorKind::Target,
+                    "the target ended while it was being attached",
+                )
+                .because(error),
                 _ => error,
             }),
         }
@@ -73,7 +79,13 @@ impl Attached {
             return Ok(());
         }
         // The binaries stay open until their probes are attached: probes name them by descriptor.
-        let Resolved { spec: probes, decoders, names, binaries, .. } = resolved;
+        let Resolved {
+            spec: probes,
+            decoders,
+            names,
+            binaries,
+            ..
+        } = resolved;
         let spec = Spec {
             filter: self.spec.filter.clone(),
             ring_bytes: self.spec.ring_bytes,
@@ -105,7 +117,10 @@ impl Attached {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             match waker.wait(left.map_or(pause, |left| left.min(pause)))? {
                 Wake::TargetGone => return Ok(()),
-                Wake::Signal { signal, by_terminal } => match &self.command {
+                Wake::Signal {
+                    signal,
+                    by_terminal,
+                } => match &self.command {
                     Some(command) if !signalled => {
                         signalled = true;
                         if !by_terminal {
@@ -129,32 +144,54 @@ impl Attached {
                 }
                 hand_over(events, writer, || true);
             }
-            self.pump.take_warnings().into_iter().for_each(|warning| say(Note::Warning(warning)));
+            self.pump
+                .take_warnings()
+                .into_iter()
+                .for_each(|warning| say(Note::Warning(warning)));
             self.follow_target(say);
         }
     }
 
     /// Attaches what the target has loaded meanwhile. That something cannot be attached stops nothing.
     fn follow_target(&mut self, say: &mut dyn FnMut(Note)) {
-        let Some(follow) = &mut self.follow else { return };
+        let Some(follow) = &mut self.follow else {
+            return;
+        };
         let added = match follow.look() {
             Ok(None) => return,
             Ok(Some(mut resolved)) => {
-                let names: Vec<String> = resolved.names.iter().map(|(_, name)| name.clone()).collect();
-                resolved.warnings.drain(..).for_each(|warning| say(Note::Warning(warning)));
+                let names: Vec<String> = resolved
+                    .names
+                    .iter()
+                    .map(|(_, name)| name.clone())
+                    .collect();
+                resolved
+                    .warnings
+                    .drain(..)
+                    .for_each(|warning| say(Note::Warning(warning)));
                 self.add(resolved).map(|()| names)
             }
             Err(error) => Err(error),
         };
         say(match added {
-            Ok(names) => Note::Detail(format!("attached to what was loaded meanwhile: {}", names.join(", "))),
-            Err(error) => Note::Warning(format!("what was loaded meanwhile is not attached: {error:?}")),
+            Ok(names) => Note::Detail(format!(
+                "attached to what was loaded meanwhile: {}",
+                names.join(", ")
+            )),
+            Err(error) => Note::Warning(format!(
+                "what was loaded meanwhile is not attached: {error:?}"
+            )),
         });
     }
 
     /// Detaches, hands over what is left, and sums up. A further signal stops waiting for a writer that
     /// does not get on.
-    pub(super) fn end(mut self, waker: &mut Waker, writer: Writer, say: &mut dyn FnMut(Note)) -> Ended {
+    pub(super) fn end(
+        mut self,
+        waker: &mut Waker,
+        writer: Writer,
+        say: &mut dyn FnMut(Note),
+    ) -> Ended {
         let mut patient = true;
         let mut go_on = || {
             patient = patient && !matches!(waker.wait(Duration::ZERO), Ok(Wake::Signal { .. }));
@@ -166,8 +203,15 @@ impl Attached {
             failure = Some(error);
             Finished::default()
         });
-        let Finished { events, counts, merge, warnings } = finished;
-        warnings.into_iter().for_each(|warning| say(Note::Warning(warning)));
+        let Finished {
+            events,
+            counts,
+            merge,
+            warnings,
+        } = finished;
+        warnings
+            .into_iter()
+            .for_each(|warning| say(Note::Warning(warning)));
         let mut events = events.into_iter().peekable();
         while events.peek().is_some() {
             let chunk = events.by_ref().take(CHUNK).collect();
@@ -179,13 +223,19 @@ impl Attached {
         summary.late = merge.late;
         match output {
             Ok(Output::Whole) => {}
-            Ok(Output::ReaderGone | Output::Abandoned) => summary.unwritten = delivered.saturating_sub(written),
+            Ok(Output::ReaderGone | Output::Abandoned) => {
+                summary.unwritten = delivered.saturating_sub(written)
+            }
             Err(error) => {
                 summary.unwritten = delivered.saturating_sub(written);
                 failure = Some(error);
             }
         }
-        Ended { summary, failure, command: self.command_end() }
+        Ended {
+            summary,
+            failure,
+            command: self.command_end(),
+        }
     }
 
     /// How the command ended. One that goes on is left alone.
@@ -219,7 +269,11 @@ impl Attached {
             });
         }
         rows.sort_by(|a, b| a.name.cmp(&b.name));
-        Summary { rows, silent, ..Summary::default() }
+        Summary {
+            rows,
+            silent,
+            ..Summary::default()
+        }
     }
 }
 

@@ -12,21 +12,31 @@ use crate::target::Process;
 
 /// Refuses options that name nobody, or CPUs that are not there.
 pub(super) fn check(options: &Options) -> Result<()> {
-    let has_target = options.pid.is_some() || options.thread.is_some() || !options.command.is_empty();
+    let has_target =
+        options.pid.is_some() || options.thread.is_some() || !options.command.is_empty();
     let of_files = |scope: &Scope| matches!(scope, Scope::File(_));
-    let only_files =
-        !options.selectors.is_empty() && options.selectors.iter().all(|selector| of_files(&selector.scope));
+    let only_files = !options.selectors.is_empty()
+        && options
+            .selectors
+            .iter()
+            .all(|selector| of_files(&selector.scope));
     if !has_target && !options.all_processes && !only_files {
         return Err(Error::new(ErrorKind::Usage, "nobody is named whose events are wanted").hint(
             "give a process (-p PID), a command (-- CMD), or -a for the kernel events of all processes",
         ));
     }
     if let Ok(possible) = fs::read_to_string("/sys/devices/system/cpu/possible")
-        && let Some(last) = possible.trim().rsplit(['-', ',']).next().and_then(|cpu| cpu.parse().ok())
+        && let Some(last) = possible
+            .trim()
+            .rsplit(['-', ','])
+            .next()
+            .and_then(|cpu| cpu.parse().ok())
         && let Some(cpu) = options.cpus.iter().find(|cpu| **cpu > last)
     {
-        return Err(Error::new(ErrorKind::Usage, format!("this machine has no CPU {cpu}"))
-            .hint(format!("its CPUs are {}", possible.trim())));
+        return Err(
+            Error::new(ErrorKind::Usage, format!("this machine has no CPU {cpu}"))
+                .hint(format!("its CPUs are {}", possible.trim())),
+        );
     }
     Ok(())
 }
@@ -47,8 +57,11 @@ pub(super) fn target(options: &Options) -> Result<(Option<Held>, Option<Process>
     if let Some(tid) = options.thread
         && !process.threads()?.iter().any(|thread| thread.tid == tid)
     {
-        return Err(Error::new(ErrorKind::Target, format!("{tid} is no thread of process {pid}"))
-            .hint(format!("list them with: ls /proc/{pid}/task")));
+        return Err(Error::new(
+            ErrorKind::Target,
+            format!("{tid} is no thread of process {pid}"),
+        )
+        .hint(format!("list them with: ls /proc/{pid}/task")));
     }
     Ok((None, Some(process)))
 }
@@ -56,16 +69,22 @@ pub(super) fn target(options: &Options) -> Result<(Option<Held>, Option<Process>
 /// The process that a thread belongs to.
 fn process_of(tid: u32) -> Result<u32> {
     let missing = || Error::new(ErrorKind::Target, format!("there is no thread {tid}"));
-    let status = fs::read_to_string(format!("/proc/{tid}/status")).map_err(|error| missing().because(error))?;
+    let status = fs::read_to_string(format!("/proc/{tid}/status"))
+        .map_err(|error| missing().because(error))?;
     let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
-    line.and_then(|pid| pid.trim().parse().ok()).ok_or_else(missing)
+    line.and_then(|pid| pid.trim().parse().ok())
+        .ok_or_else(missing)
 }
 
 /// What every session of this run has in common: filter and sizes, no probes.
 pub(super) fn spec(options: &Options, process: Option<&Process>) -> Result<Spec> {
     let pid = match process {
         None => None,
-        Some(process) => Some(process.initial_namespace_pid().ok_or_else(inner_namespace)?),
+        Some(process) => Some(
+            process
+                .initial_namespace_pid()
+                .ok_or_else(inner_namespace)?,
+        ),
     };
     Ok(Spec {
         filter: Filter {

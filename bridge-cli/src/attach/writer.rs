@@ -64,8 +64,14 @@ impl Writer {
         let thread = thread::Builder::new()
             .name("bridge-writer".into())
             .spawn(move || write_all(exporter, &receiver, &count, &name))
-            .map_err(|error| Error::new(ErrorKind::Other, "cannot start the writing thread").because(error))?;
-        Ok(Writer { batches, thread, written })
+            .map_err(|error| {
+                Error::new(ErrorKind::Other, "cannot start the writing thread").because(error)
+            })?;
+        Ok(Writer {
+            batches,
+            thread,
+            written,
+        })
     }
 
     /// Whether the next [`send`](Writer::send) returns at once.
@@ -76,11 +82,6 @@ impl Writer {
     /// Whether it still writes.
     pub(super) fn is_open(&self) -> bool {
         !self.thread.is_finished()
-    }
-
-    /// Hits that the exporter has taken so far.
-    pub(super) fn written(&self) -> u64 {
-        self.written.load(Ordering::Relaxed)
     }
 
     /// Hands over a batch; waits for room while `go_on` says so. Whether it was taken: it is not where the
@@ -111,7 +112,11 @@ impl Writer {
         let mut patience = 0;
         while !self.thread.is_finished() {
             // The end of a thread cannot be waited for with a limit. The last batch is soon written.
-            thread::sleep(if patience < 20 { Duration::from_millis(1) } else { LOOK });
+            thread::sleep(if patience < 20 {
+                Duration::from_millis(1)
+            } else {
+                LOOK
+            });
             patience += 1;
             if !go_on() {
                 return (Ok(Output::Abandoned), self.written.load(Ordering::Relaxed));
@@ -127,9 +132,18 @@ impl Writer {
 
 /// Creates the output file.
 fn create(path: &Path) -> Result<std::fs::File> {
-    OpenOptions::new().write(true).create(true).truncate(true).open(path).map_err(|error| {
-        Error::new(ErrorKind::Output, format!("cannot create {}", path.display())).because(error)
-    })
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(path)
+        .map_err(|error| {
+            Error::new(
+                ErrorKind::Output,
+                format!("cannot create {}", path.display()),
+            )
+            .because(error)
+        })
 }
 
 fn write_all(
@@ -139,7 +153,11 @@ fn write_all(
     name: &Path,
 ) -> Result<Output> {
     let failed = |error: io::Error| {
-        Error::new(ErrorKind::Output, format!("cannot write {}", name.display())).because(error)
+        Error::new(
+            ErrorKind::Output,
+            format!("cannot write {}", name.display()),
+        )
+        .because(error)
     };
     while let Ok(batch) = batches.recv() {
         for event in &batch {

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::attach;
 use crate::error::{Error, ErrorKind, Result};
+use crate::list;
 use crate::selector::Selector;
 
 /// What an application did, and what the kernel did to it meanwhile, as one stream.
@@ -32,13 +33,13 @@ pub(super) enum Command {
 pub(super) struct ListArgs {
     /// A pattern such as 'sched:*'; with a '/' in it, the path of a binary
     #[arg(value_name = "GLOB|BINARY")]
-    pub(super) operands: Vec<OsString>,
+    operands: Vec<OsString>,
     /// The tracepoints of this process
-    #[arg(short = 'p', short_alias = 'x', long, value_name = "PID")]
-    pub(super) pid: Option<u32>,
+    #[arg(short = 'p', visible_short_alias = 'x', long, value_name = "PID")]
+    pid: Option<u32>,
     /// Argument names and types, locations and files
     #[arg(short, long)]
-    pub(super) verbose: bool,
+    verbose: bool,
 }
 
 #[derive(Debug, Args)]
@@ -93,6 +94,35 @@ pub(super) struct DoctorArgs {
 pub(super) enum DoctorFormat {
     Text,
     Json,
+}
+
+impl ListArgs {
+    /// The request the library works with. An operand with a `/` in it is a file, any other a pattern.
+    pub(super) fn into_request(self) -> Result<list::Request> {
+        let mut request = list::Request {
+            details: self.verbose,
+            ..list::Request::default()
+        };
+        let twice = |what: &str| Error::new(ErrorKind::Usage, format!("list takes one {what}"));
+        if let Some(pid) = self.pid {
+            request.scope = list::Scope::Process(pid);
+        }
+        for operand in self.operands {
+            if operand.as_encoded_bytes().contains(&b'/') {
+                if request.scope != list::Scope::Kernel {
+                    return Err(twice("process or file"));
+                }
+                request.scope = list::Scope::Binary(operand.into());
+            } else if request
+                .pattern
+                .replace(operand.to_string_lossy().into_owned())
+                .is_some()
+            {
+                return Err(twice("pattern").hint("a file has a / in its name: ./orders"));
+            }
+        }
+        Ok(request)
+    }
 }
 
 impl AttachArgs {
@@ -249,6 +279,26 @@ mod tests {
                 Some(Duration::from_millis(1500))
             );
         }
+    }
+
+    #[test]
+    fn an_operand_of_list_with_a_slash_is_a_file() {
+        let request = |args: &[&str]| {
+            let line = ["bridge-cli", "list"].iter().chain(args);
+            match Cli::try_parse_from(line).unwrap().command {
+                Command::List(args) => args.into_request(),
+                _ => unreachable!("the line says list"),
+            }
+        };
+        let both = request(&["./a:b", "orders:*"]).unwrap();
+        assert_eq!(both.scope, list::Scope::Binary("./a:b".into()));
+        assert_eq!(both.pattern.as_deref(), Some("orders:*"));
+        assert_eq!(
+            request(&["-p", "7"]).unwrap().scope,
+            list::Scope::Process(7)
+        );
+        assert!(request(&["a", "b"]).is_err() && request(&["./a", "/b"]).is_err());
+        assert!(request(&["-p", "7", "./a"]).is_err());
     }
 
     #[test]

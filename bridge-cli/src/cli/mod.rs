@@ -12,6 +12,9 @@ use crate::attach::{self, Note};
 use crate::doctor;
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::shell_status;
+use crate::list;
+use crate::mount::ensure_tracefs;
+use crate::tracefs::Tracefs;
 
 use args::{AttachArgs, Cli, Command, DoctorArgs, DoctorFormat, ListArgs};
 
@@ -22,7 +25,11 @@ pub fn main() -> ExitCode {
         Err(error) => {
             // Help and version come this way too, and are no errors.
             let _ = error.print();
-            let status = if error.use_stderr() { ErrorKind::Usage.exit_status() } else { 0 };
+            let status = if error.use_stderr() {
+                ErrorKind::Usage.exit_status()
+            } else {
+                0
+            };
             return ExitCode::from(status);
         }
     };
@@ -47,9 +54,9 @@ fn say(text: &str) {
 }
 
 /// Prints a whole answer. That the reader has gone is no error.
-fn print(text: &str) -> Result<ExitCode> {
+fn print(text: &[u8]) -> Result<ExitCode> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(text).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Error::new(ErrorKind::Output, "cannot write the standard output").because(error))
         }
@@ -58,25 +65,40 @@ fn print(text: &str) -> Result<ExitCode> {
 }
 
 fn list(args: ListArgs) -> Result<ExitCode> {
-    todo!()
+    let listing = list::list(&args.into_request()?, || {
+        ensure_tracefs()?;
+        Ok(Box::new(Tracefs::find()?))
+    })?;
+    listing.remarks.iter().for_each(|remark| say(remark));
+    let mut text = Vec::new();
+    // Writing to memory does not fail.
+    let _ = listing.write(&mut text);
+    print(&text)
 }
 
 fn doctor(args: &DoctorArgs) -> Result<ExitCode> {
     let capabilities = doctor::examine();
-    print(&match args.format {
+    let answer = match args.format {
         DoctorFormat::Text => doctor::text(&capabilities),
         DoctorFormat::Json => doctor::json(&capabilities),
-    })
+    };
+    print(answer.as_bytes())
 }
 
 fn attach(args: AttachArgs) -> Result<ExitCode> {
     let verbose = args.verbose;
     let options = args.into_options()?;
-    let command = options.command.first().map(|program| program.display().to_string());
+    let command = options
+        .command
+        .first()
+        .map(|program| program.display().to_string());
     let ended = attach::run(&options, &mut |note| match note {
         Note::Warning(text) => say(&text),
         Note::Attached { probes, took } if verbose => {
-            say(&format!("attached {probes} probes in {} ms", took.as_millis()));
+            say(&format!(
+                "attached {probes} probes in {} ms",
+                took.as_millis()
+            ));
         }
         Note::Detail(text) if verbose => say(&text),
         Note::Attached { .. } | Note::Detail(_) => {}

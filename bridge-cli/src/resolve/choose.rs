@@ -77,10 +77,14 @@ pub(super) fn choose(
         match selector.scope {
             Scope::Anywhere => unresolved.push(index),
             Scope::Target if has_target && selector.waits() => choice.waiting.push(index),
-            _ => choice.errors.push(no_point(selector, index, candidates, files, has_target)),
+            _ => choice
+                .errors
+                .push(no_point(selector, index, candidates, files, has_target)),
         }
     }
-    choice.points = (0..candidates.len()).filter(|&index| taken[index]).collect();
+    choice.points = (0..candidates.len())
+        .filter(|&index| taken[index])
+        .collect();
     if unresolved.is_empty() {
         return choice;
     }
@@ -95,33 +99,51 @@ pub(super) fn choose(
         let selector = &selectors[index];
         let before = choice.kernel.len();
         let mut found = false;
-        for (category, name) in kernel.iter().filter(|(group, name)| selector.matches(group, name)) {
+        for (category, name) in kernel
+            .iter()
+            .filter(|(group, name)| selector.matches(group, name))
+        {
             found = true;
-            if !choice.kernel[..before].iter().any(|(own, other)| own == category && other == name) {
+            if !choice.kernel[..before]
+                .iter()
+                .any(|(own, other)| own == category && other == name)
+            {
                 choice.kernel.push((category.clone(), name.clone()));
             }
         }
         if found {
             choice.of_kernel.push(index);
         } else {
-            choice.errors.push(no_name(selector, candidates, &kernel, has_target));
+            choice
+                .errors
+                .push(no_name(selector, candidates, &kernel, has_target));
         }
     }
     choice
 }
 
 /// Whether a selector means a candidate: by name, and by file where it names one.
-pub(super) fn means(index: usize, selector: &Selector, candidate: &Candidate, files: &[FileOf]) -> bool {
+pub(super) fn means(
+    index: usize,
+    selector: &Selector,
+    candidate: &Candidate,
+    files: &[FileOf],
+) -> bool {
     let in_scope = match selector.scope {
         Scope::Anywhere | Scope::Target => true,
-        Scope::File(_) => files.contains(&FileOf { selector: index, file: candidate.file }),
+        Scope::File(_) => files.contains(&FileOf {
+            selector: index,
+            file: candidate.file,
+        }),
         Scope::Kernel => false,
     };
     in_scope && selector.matches(&candidate.group, &candidate.name)
 }
 
 fn full_names(candidates: &[Candidate]) -> impl Iterator<Item = String> {
-    candidates.iter().map(|candidate| format!("{}:{}", candidate.group, candidate.name))
+    candidates
+        .iter()
+        .map(|candidate| format!("{}:{}", candidate.group, candidate.name))
 }
 
 fn pattern(selector: &Selector) -> String {
@@ -138,39 +160,70 @@ fn no_point(
 ) -> Error {
     let (place, own): (_, Vec<Candidate>) = match &selector.scope {
         Scope::File(path) => {
-            let in_file = |candidate: &&Candidate| files.contains(&FileOf { selector: index, file: candidate.file });
-            (path.display().to_string(), candidates.iter().filter(in_file).cloned().collect())
+            let in_file = |candidate: &&Candidate| {
+                files.contains(&FileOf {
+                    selector: index,
+                    file: candidate.file,
+                })
+            };
+            (
+                path.display().to_string(),
+                candidates.iter().filter(in_file).cloned().collect(),
+            )
         }
         _ => ("the target".to_owned(), candidates.to_vec()),
     };
     if own.is_empty() {
         let message = match (&selector.scope, has_target) {
-            (Scope::Target, false) => format!("-e {selector}: there is no target whose tracepoints could be meant"),
+            (Scope::Target, false) => {
+                format!("-e {selector}: there is no target whose tracepoints could be meant")
+            }
             _ => format!("-e {selector}: {place} has no tracepoints"),
         };
         return Error::new(ErrorKind::NoMatch, message);
     }
-    let error = Error::new(ErrorKind::NoMatch, format!("-e {selector}: {place} has no tracepoint of that name"));
+    let error = Error::new(
+        ErrorKind::NoMatch,
+        format!("-e {selector}: {place} has no tracepoint of that name"),
+    );
     let names: Vec<String> = full_names(&own).collect();
-    match suggestion(&nearest(&pattern(selector), names.iter().map(String::as_str))) {
+    match suggestion(&nearest(
+        &pattern(selector),
+        names.iter().map(String::as_str),
+    )) {
         Some(text) => error.hint(text),
         None => error.hint(some_of(&names)),
     }
 }
 
 /// Neither the target nor the kernel has it.
-fn no_name(selector: &Selector, candidates: &[Candidate], kernel: &[KernelName], has_target: bool) -> Error {
+fn no_name(
+    selector: &Selector,
+    candidates: &[Candidate],
+    kernel: &[KernelName],
+    has_target: bool,
+) -> Error {
     let place = match (&selector.scope, has_target) {
         (Scope::Kernel, _) | (_, false) => "the kernel has",
         _ => "neither the target nor the kernel has",
     };
-    let error = Error::new(ErrorKind::NoMatch, format!("-e {selector}: {place} no tracepoint of that name"));
+    let error = Error::new(
+        ErrorKind::NoMatch,
+        format!("-e {selector}: {place} no tracepoint of that name"),
+    );
     let mut names: Vec<String> = match selector.scope {
         Scope::Kernel => Vec::new(),
         _ => full_names(candidates).collect(),
     };
-    names.extend(kernel.iter().map(|(category, name)| format!("{category}:{name}")));
-    match suggestion(&nearest(&pattern(selector), names.iter().map(String::as_str))) {
+    names.extend(
+        kernel
+            .iter()
+            .map(|(category, name)| format!("{category}:{name}")),
+    );
+    match suggestion(&nearest(
+        &pattern(selector),
+        names.iter().map(String::as_str),
+    )) {
         Some(text) => error.hint(text),
         None if has_target && selector.scope == Scope::Anywhere => error.hint(format!(
             "if a library that is loaded later provides it, write usdt:*:{}",
@@ -198,20 +251,45 @@ mod tests {
     use super::*;
 
     fn candidates() -> Vec<Candidate> {
-        [("orders", "charge", 0), ("orders", "charge__return", 0), ("sched", "tick", 0), ("plug", "load", 1)]
-            .map(|(group, name, file)| Candidate { group: group.into(), name: name.into(), file })
-            .to_vec()
+        [
+            ("orders", "charge", 0),
+            ("orders", "charge__return", 0),
+            ("sched", "tick", 0),
+            ("plug", "load", 1),
+        ]
+        .map(|(group, name, file)| Candidate {
+            group: group.into(),
+            name: name.into(),
+            file,
+        })
+        .to_vec()
     }
 
     fn kernel() -> Result<Vec<KernelName>> {
-        Ok([("sched", "sched_switch"), ("sched", "sched_waking"), ("orders", "charge")]
-            .map(|(category, name)| (category.to_owned(), name.to_owned()))
-            .to_vec())
+        Ok([
+            ("sched", "sched_switch"),
+            ("sched", "sched_waking"),
+            ("orders", "charge"),
+        ]
+        .map(|(category, name)| (category.to_owned(), name.to_owned()))
+        .to_vec())
     }
 
     fn chosen(selectors: &[&str]) -> Choice {
-        let selectors: Vec<Selector> = selectors.iter().map(|text| Selector::parse(text).unwrap()).collect();
-        choose(&selectors, &candidates(), &[FileOf { selector: 0, file: 1 }], true, kernel)
+        let selectors: Vec<Selector> = selectors
+            .iter()
+            .map(|text| Selector::parse(text).unwrap())
+            .collect();
+        choose(
+            &selectors,
+            &candidates(),
+            &[FileOf {
+                selector: 0,
+                file: 1,
+            }],
+            true,
+            kernel,
+        )
     }
 
     #[test]
@@ -234,7 +312,12 @@ mod tests {
 
     #[test]
     fn what_is_named_twice_is_chosen_once() {
-        let choice = chosen(&["orders:*", "orders:charge", "tp:sched:sched_switch", "tp:sched:*"]);
+        let choice = chosen(&[
+            "orders:*",
+            "orders:charge",
+            "tp:sched:sched_switch",
+            "tp:sched:*",
+        ]);
         assert_eq!(choice.points, [0, 1]);
         assert_eq!(choice.kernel.len(), 2);
         assert!(choice.errors.is_empty());
@@ -243,11 +326,17 @@ mod tests {
     #[test]
     fn all_wrong_names_are_reported_each_with_its_nearest() {
         let choice = chosen(&["orders:chrage", "tp:sched:sched_swich", "zzz:qqqqqqqq"]);
-        let texts: Vec<String> =
-            choice.errors.iter().map(|error| format!("{error} {}", error.hint_text().unwrap_or(""))).collect();
+        let texts: Vec<String> = choice
+            .errors
+            .iter()
+            .map(|error| format!("{error} {}", error.hint_text().unwrap_or("")))
+            .collect();
         assert_eq!(texts.len(), 3);
         assert!(texts[0].contains("did you mean orders:charge"), "{texts:?}");
-        assert!(texts[1].contains("did you mean sched:sched_switch"), "{texts:?}");
+        assert!(
+            texts[1].contains("did you mean sched:sched_switch"),
+            "{texts:?}"
+        );
         assert!(texts[2].contains("usdt:*:zzz:qqqqqqqq"), "{texts:?}");
     }
 
@@ -260,7 +349,9 @@ mod tests {
     #[test]
     fn the_kernel_is_not_asked_where_the_target_has_it_all() {
         let selectors = [Selector::parse("orders:*").unwrap()];
-        let choice = choose(&selectors, &candidates(), &[], true, || unreachable!("nothing needs the kernel"));
+        let choice = choose(&selectors, &candidates(), &[], true, || {
+            unreachable!("nothing needs the kernel")
+        });
         assert!(choice.errors.is_empty());
     }
 }

@@ -37,8 +37,11 @@ const TYPED: [(&str, KernelEvent); 8] = [
 
 /// What is traced without `-e`.
 pub(super) fn default_names() -> impl Iterator<Item = String> {
-    let sched = TYPED.iter().map(|(name, _)| format!("tracepoint:{SCHED}:{name}"));
-    let calls = [syscalls::ENTER, syscalls::EXIT].map(|prefix| format!("tracepoint:{}:{prefix}*", syscalls::CATEGORY));
+    let sched = TYPED
+        .iter()
+        .map(|(name, _)| format!("tracepoint:{SCHED}:{name}"));
+    let calls = [syscalls::ENTER, syscalls::EXIT]
+        .map(|prefix| format!("tracepoint:{}:{prefix}*", syscalls::CATEGORY));
     sched.chain(calls)
 }
 
@@ -60,15 +63,31 @@ impl Kernel {
         let found = ensure_tracefs().and_then(|()| Tracefs::find());
         match found {
             Ok(tracefs) => {
-                let names = tracefs.tracepoints()?.into_iter().map(|it| (it.category, it.name)).collect();
-                Ok(Kernel { tracefs: Some(Arc::new(tracefs)), names })
+                let names = tracefs
+                    .tracepoints()?
+                    .into_iter()
+                    .map(|it| (it.category, it.name))
+                    .collect();
+                Ok(Kernel {
+                    tracefs: Some(Arc::new(tracefs)),
+                    names,
+                })
             }
             Err(error) => {
                 let names = builtin_names();
-                let known = |selector: &Selector| names.iter().any(|(group, name)| selector.matches(group, name));
-                let asked = selectors.iter().filter(|selector| selector.scope == Scope::Kernel || selector.scope == Scope::Anywhere);
+                let known = |selector: &Selector| {
+                    names
+                        .iter()
+                        .any(|(group, name)| selector.matches(group, name))
+                };
+                let asked = selectors.iter().filter(|selector| {
+                    selector.scope == Scope::Kernel || selector.scope == Scope::Anywhere
+                });
                 match asked.into_iter().find(|selector| !known(selector)) {
-                    None => Ok(Kernel { tracefs: None, names }),
+                    None => Ok(Kernel {
+                        tracefs: None,
+                        names,
+                    }),
                     Some(selector) => Err(needs_tracefs(selector, error)),
                 }
             }
@@ -84,12 +103,15 @@ impl Kernel {
     pub(super) fn add(&self, chosen: &[KernelName], next: &mut u32, resolved: &mut Resolved) {
         let mut calls = [BTreeSet::new(), BTreeSet::new()];
         for (category, name) in chosen {
-            if category == SCHED && let Some((_, event)) = TYPED.iter().find(|(typed, _)| typed == name) {
+            if category == SCHED
+                && let Some((_, event)) = TYPED.iter().find(|(typed, _)| typed == name)
+            {
                 self.add_event(event.clone(), next, resolved);
                 continue;
             }
             if category == syscalls::CATEGORY {
-                let by_prefix = [syscalls::ENTER, syscalls::EXIT].map(|prefix| name.strip_prefix(prefix));
+                let by_prefix =
+                    [syscalls::ENTER, syscalls::EXIT].map(|prefix| name.strip_prefix(prefix));
                 let numbers = by_prefix.map(|call| call.and_then(syscalls::number));
                 if let Some(way) = numbers.iter().position(Option::is_some) {
                     calls[way].extend(numbers[way]);
@@ -113,21 +135,31 @@ impl Kernel {
         let format = match tracefs.format(category, name) {
             Ok(format) => format,
             Err(error) => {
-                resolved.warnings.push(format!("{category}:{name} is left out: {error}"));
+                resolved
+                    .warnings
+                    .push(format!("{category}:{name} is left out: {error}"));
                 return;
             }
         };
         let probe = tracepoint_probe(tracebraid_bpf::spec::ProbeId(*next), category, &format);
         let (decoder, unknown) = Decoder::tracepoint(tracefs, category, format);
         if let Some(unknown) = unknown {
-            resolved.warnings.push(format!("{category}:{name} is printed as name=value: {unknown}"));
+            resolved.warnings.push(format!(
+                "{category}:{name} is printed as name=value: {unknown}"
+            ));
         }
         resolved.add(next, decoder);
         resolved.spec.tracepoints.push(probe);
     }
 
     /// System calls of one way: a probe each while they are few, one for all of them otherwise.
-    fn add_calls(&self, way: usize, numbers: BTreeSet<u32>, next: &mut u32, resolved: &mut Resolved) {
+    fn add_calls(
+        &self,
+        way: usize,
+        numbers: BTreeSet<u32>,
+        next: &mut u32,
+        resolved: &mut Resolved,
+    ) {
         let event = |numbers: Vec<u32>| match way {
             0 => KernelEvent::SysEnter(numbers),
             _ => KernelEvent::SysExit(numbers),
@@ -156,16 +188,23 @@ impl Kernel {
 }
 
 fn builtin_names() -> Vec<KernelName> {
-    let sched = TYPED.iter().map(|(name, _)| (SCHED.to_owned(), (*name).to_owned()));
+    let sched = TYPED
+        .iter()
+        .map(|(name, _)| (SCHED.to_owned(), (*name).to_owned()));
     let calls = syscalls::all().flat_map(|(_, call)| {
-        [syscalls::ENTER, syscalls::EXIT].map(|prefix| (syscalls::CATEGORY.to_owned(), format!("{prefix}{call}")))
+        [syscalls::ENTER, syscalls::EXIT]
+            .map(|prefix| (syscalls::CATEGORY.to_owned(), format!("{prefix}{call}")))
     });
     sched.chain(calls).collect()
 }
 
 fn needs_tracefs(selector: &Selector, error: Error) -> Error {
     let hint = error.hint_text().map(ToOwned::to_owned);
-    let wrapped = Error::new(error.kind(), format!("-e {selector}: the kernel's tracepoints cannot be looked up")).because(error);
+    let wrapped = Error::new(
+        error.kind(),
+        format!("-e {selector}: the kernel's tracepoints cannot be looked up"),
+    )
+    .because(error);
     match hint {
         Some(hint) => wrapped.hint(hint),
         None => wrapped,

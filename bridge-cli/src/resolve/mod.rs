@@ -86,21 +86,29 @@ impl Resolver {
             None => Vec::new(),
         };
         for index in 0..self.selectors.len() {
-            let Scope::File(path) = &self.selectors[index].scope else { continue };
+            let Scope::File(path) = &self.selectors[index].scope else {
+                continue;
+            };
             match file_of(path, target, &mut binaries) {
                 Ok(file) => self.files[index] = Some(file),
                 Err(error) => errors.push(error),
             }
         }
         let broken: Vec<usize> = (0..self.selectors.len())
-            .filter(|&index| matches!(self.selectors[index].scope, Scope::File(_)) && self.files[index].is_none())
+            .filter(|&index| {
+                matches!(self.selectors[index].scope, Scope::File(_)) && self.files[index].is_none()
+            })
             .collect();
         let candidates = candidates(&binaries);
         let files = self.files_of(&binaries);
         let mut kernel = None;
-        let choice = choose(&self.selectors, &candidates, &files, self.has_target, || {
-            Ok(kernel.insert(Kernel::open(&self.selectors)?).names())
-        });
+        let choice = choose(
+            &self.selectors,
+            &candidates,
+            &files,
+            self.has_target,
+            || Ok(kernel.insert(Kernel::open(&self.selectors)?).names()),
+        );
         errors.extend(choice.errors.into_iter().filter(|_| broken.is_empty()));
         if let Some(error) = Error::several(errors) {
             return Err(error);
@@ -117,7 +125,11 @@ impl Resolver {
                 "-e {selector}: nothing the target has loaded so far has it; waiting for a library that does"
             ));
         }
-        let chosen: Vec<&Candidate> = choice.points.iter().map(|&index| &candidates[index]).collect();
+        let chosen: Vec<&Candidate> = choice
+            .points
+            .iter()
+            .map(|&index| &candidates[index])
+            .collect();
         self.add_points(&chosen, &binaries, &mut resolved);
         if let Some(kernel) = &kernel {
             kernel.add(&choice.kernel, &mut self.next, &mut resolved);
@@ -139,10 +151,9 @@ impl Resolver {
         let candidates = candidates(&binaries);
         let files = self.files_of(&binaries);
         let wanted = |candidate: &&Candidate| {
-            self.selectors
-                .iter()
-                .enumerate()
-                .any(|(index, selector)| !self.of_kernel[index] && means(index, selector, candidate, &files))
+            self.selectors.iter().enumerate().any(|(index, selector)| {
+                !self.of_kernel[index] && means(index, selector, candidate, &files)
+            })
         };
         let chosen: Vec<&Candidate> = candidates.iter().filter(wanted).collect();
         self.add_points(&chosen, &binaries, &mut resolved);
@@ -152,37 +163,57 @@ impl Resolver {
 
     /// Whether files that are mapped later can matter.
     pub fn wants_files(&self) -> bool {
-        let of_files = |(selector, kernel): (&Selector, &bool)| !kernel && selector.scope != Scope::Kernel;
+        let of_files =
+            |(selector, kernel): (&Selector, &bool)| !kernel && selector.scope != Scope::Kernel;
         self.selectors.iter().zip(&self.of_kernel).any(of_files)
     }
 
     fn is_default(&self) -> bool {
-        self.selectors.iter().any(|selector| selector.to_string() == EVERYTHING)
+        self.selectors
+            .iter()
+            .any(|selector| selector.to_string() == EVERYTHING)
     }
 
     fn binaries_of(&self, process: &Process, resolved: &mut Resolved) -> Result<Vec<Binary>> {
-        let needed = self.selectors.iter().any(|selector| selector.scope != Scope::Kernel);
+        let needed = self
+            .selectors
+            .iter()
+            .any(|selector| selector.scope != Scope::Kernel);
         if !needed {
             return Ok(Vec::new());
         }
         let scan = process.binaries()?;
         for (path, error) in &scan.unreadable {
-            resolved.warnings.push(format!("{}: not looked at: {error}", path.display()));
+            resolved
+                .warnings
+                .push(format!("{}: not looked at: {error}", path.display()));
         }
         for binary in &scan.binaries {
-            let remarks = [binary.sdk().remark(), binary.unfit().map(|unfit| unfit.to_string())];
+            let remarks = [
+                binary.sdk().remark(),
+                binary.unfit().map(|unfit| unfit.to_string()),
+            ];
             for remark in remarks.into_iter().flatten() {
-                resolved.warnings.push(format!("{}: {remark}", binary.path().display()));
+                resolved
+                    .warnings
+                    .push(format!("{}: {remark}", binary.path().display()));
             }
         }
-        Ok(scan.binaries.into_iter().filter(|binary| binary.unfit().is_none()).collect())
+        Ok(scan
+            .binaries
+            .into_iter()
+            .filter(|binary| binary.unfit().is_none())
+            .collect())
     }
 
     fn files_of(&self, binaries: &[Binary]) -> Vec<FileOf> {
         let mut files = Vec::new();
         for (selector, wanted) in self.files.iter().enumerate() {
             let Some(wanted) = wanted else { continue };
-            let own = binaries.iter().enumerate().filter(|(_, binary)| binary.id() == *wanted);
+            let own = binaries
+                .iter()
+                .enumerate()
+                .filter(|(_, binary)| binary.id() == *wanted);
             files.extend(own.map(|(file, _)| FileOf { selector, file }));
         }
         files
@@ -195,18 +226,38 @@ impl Resolver {
             if !self.given_out.insert(point) {
                 continue;
             }
-            let called = |group: &str, name: &str| group == candidate.group && name == candidate.name;
-            for tracepoint in binary.tracepoints().iter().filter(|it| called(&it.provider, &it.name)) {
+            let called =
+                |group: &str, name: &str| group == candidate.group && name == candidate.name;
+            for tracepoint in binary
+                .tracepoints()
+                .iter()
+                .filter(|it| called(&it.provider, &it.name))
+            {
                 let ready = tracepoint.attachable();
-                resolved.warnings.extend(ready.warnings.iter().map(ToString::to_string));
-                let fields = tracepoint.fields.iter().map(|field| (field.name.as_str(), field.kind));
-                let decoder =
-                    Decoder::application(&tracepoint.provider, &tracepoint.name, &tracepoint.print, fields);
+                resolved
+                    .warnings
+                    .extend(ready.warnings.iter().map(ToString::to_string));
+                let fields = tracepoint
+                    .fields
+                    .iter()
+                    .map(|field| (field.name.as_str(), field.kind));
+                let decoder = Decoder::application(
+                    &tracepoint.provider,
+                    &tracepoint.name,
+                    &tracepoint.print,
+                    fields,
+                );
                 self.add_user(binary, ready.locations, decoder, resolved);
             }
-            for probe in binary.usdt_probes().iter().filter(|it| called(&it.provider, &it.name)) {
+            for probe in binary
+                .usdt_probes()
+                .iter()
+                .filter(|it| called(&it.provider, &it.name))
+            {
                 let ready = probe.attachable();
-                resolved.warnings.extend(ready.warnings.iter().map(ToString::to_string));
+                resolved
+                    .warnings
+                    .extend(ready.warnings.iter().map(ToString::to_string));
                 let decoder = Decoder::usdt(&probe.provider, &probe.name, &ready.locations);
                 self.add_user(binary, ready.locations, decoder, resolved);
             }
@@ -225,18 +276,29 @@ impl Resolver {
             return;
         }
         let id = resolved.add(&mut self.next, decoder);
-        resolved.spec.user.push(UserProbe { id, binary: binary.open_path(), locations });
+        resolved.spec.user.push(UserProbe {
+            id,
+            binary: binary.open_path(),
+            locations,
+        });
     }
 
     /// Refuses a request of which nothing is left to attach and nothing to wait for.
     fn check(&self, resolved: &Resolved) -> Result<()> {
         let waits = self.has_target
-            && self.selectors.iter().zip(&self.of_kernel).any(|(selector, kernel)| !kernel && selector.waits());
+            && self
+                .selectors
+                .iter()
+                .zip(&self.of_kernel)
+                .any(|(selector, kernel)| !kernel && selector.waits());
         if !resolved.names.is_empty() || waits {
             return Ok(());
         }
         let reasons = resolved.warnings.join("; ");
-        Err(Error::new(ErrorKind::NoMatch, format!("nothing of what is asked for can be attached: {reasons}")))
+        Err(Error::new(
+            ErrorKind::NoMatch,
+            format!("nothing of what is asked for can be attached: {reasons}"),
+        ))
     }
 }
 
@@ -246,7 +308,8 @@ impl Resolved {
         let id = ProbeId(*next);
         *next += 1;
         let probe = decoder.probe();
-        self.names.push((id, format!("{}:{}", probe.group, probe.name)));
+        self.names
+            .push((id, format!("{}:{}", probe.group, probe.name)));
         self.decoders.insert(id, decoder);
         id
     }
@@ -263,7 +326,11 @@ const EVERYTHING: &str = "usdt:*:*:*";
 fn default_selectors(has_target: bool) -> Result<Vec<Selector>> {
     let kernel = kernel::default_names();
     let target = has_target.then(|| EVERYTHING.to_owned());
-    target.into_iter().chain(kernel).map(|text| Selector::parse(&text)).collect()
+    target
+        .into_iter()
+        .chain(kernel)
+        .map(|text| Selector::parse(&text))
+        .collect()
 }
 
 /// Tracepoints of different names at one address are one place in code: hits come under each name.
@@ -274,7 +341,9 @@ fn shared_addresses(chosen: &[&Candidate], binaries: &[Binary], resolved: &mut R
                 .iter()
                 .filter_map(|&index| binary.usdt_probes().get(index))
                 .filter(|probe| {
-                    chosen.iter().any(|it| it.file == file && it.group == probe.provider && it.name == probe.name)
+                    chosen.iter().any(|it| {
+                        it.file == file && it.group == probe.provider && it.name == probe.name
+                    })
                 })
                 .map(|probe| probe.full_name())
                 .collect();
@@ -293,10 +362,20 @@ fn shared_addresses(chosen: &[&Candidate], binaries: &[Binary], resolved: &mut R
 fn candidates(binaries: &[Binary]) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     for (file, binary) in binaries.iter().enumerate() {
-        let own = binary.tracepoints().iter().map(|it| (&it.provider, &it.name));
-        let foreign = binary.usdt_probes().iter().map(|it| (&it.provider, &it.name));
+        let own = binary
+            .tracepoints()
+            .iter()
+            .map(|it| (&it.provider, &it.name));
+        let foreign = binary
+            .usdt_probes()
+            .iter()
+            .map(|it| (&it.provider, &it.name));
         for (group, name) in own.chain(foreign) {
-            let candidate = Candidate { group: group.clone(), name: name.clone(), file };
+            let candidate = Candidate {
+                group: group.clone(),
+                name: name.clone(),
+                file,
+            };
             if candidates.last() != Some(&candidate) {
                 candidates.push(candidate);
             }
@@ -307,16 +386,25 @@ fn candidates(binaries: &[Binary]) -> Vec<Candidate> {
 
 /// Which file a path means: one that the target has mapped under that name, else the one it leads us to.
 fn file_of(path: &Path, target: Option<&Process>, binaries: &mut Vec<Binary>) -> Result<FileId> {
-    if let Some(mapped) = binaries.iter().find(|binary| target.is_some() && binary.path() == path) {
+    if let Some(mapped) = binaries
+        .iter()
+        .find(|binary| target.is_some() && binary.path() == path)
+    {
         return Ok(mapped.id());
     }
     let mut failed = None;
-    for candidate in [Some(path.to_owned()), target.and_then(|process| in_root_of(process, path))] {
+    for candidate in [
+        Some(path.to_owned()),
+        target.and_then(|process| in_root_of(process, path)),
+    ] {
         let Some(candidate) = candidate else { continue };
         match Binary::open(&candidate) {
             Ok(binary) => {
                 if let Some(unfit) = binary.unfit() {
-                    return Err(Error::new(ErrorKind::Binary, format!("{}: {unfit}", path.display())));
+                    return Err(Error::new(
+                        ErrorKind::Binary,
+                        format!("{}: {unfit}", path.display()),
+                    ));
                 }
                 let id = binary.id();
                 if !binaries.iter().any(|own| own.id() == id) {
@@ -333,7 +421,9 @@ fn file_of(path: &Path, target: Option<&Process>, binaries: &mut Vec<Binary>) ->
             Err(error) => failed = failed.or(Some(error)),
         }
     }
-    Err(failed.unwrap_or_else(|| Error::new(ErrorKind::Binary, format!("cannot open {}", path.display()))))
+    Err(failed.unwrap_or_else(|| {
+        Error::new(ErrorKind::Binary, format!("cannot open {}", path.display()))
+    }))
 }
 
 /// The path as the target would understand it.

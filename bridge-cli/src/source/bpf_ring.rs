@@ -51,8 +51,22 @@ impl BpfRings {
     /// Why it cannot be attached; nothing is attached then.
     pub fn start(spec: &Spec, decoders: Decoders) -> Result<BpfRings> {
         let session = Session::start(spec).map_err(Error::from)?;
-        let open = session.cpus().iter().copied().enumerate().map(|(ring, cpu)| (cpu, ring)).collect();
-        Ok(BpfRings { session, decoders, open, records: Vec::new(), lost: Vec::new(), places: BTreeMap::new(), warnings: Vec::new() })
+        let open = session
+            .cpus()
+            .iter()
+            .copied()
+            .enumerate()
+            .map(|(ring, cpu)| (cpu, ring))
+            .collect();
+        Ok(BpfRings {
+            session,
+            decoders,
+            open,
+            records: Vec::new(),
+            lost: Vec::new(),
+            places: BTreeMap::new(),
+            warnings: Vec::new(),
+        })
     }
 
     /// How many rings there are.
@@ -69,7 +83,11 @@ impl BpfRings {
         let mut damaged = Vec::new();
         for &(cpu, ring) in &self.open {
             let drained = self.session.drain(cpu, &mut self.records);
-            let events = self.records.drain(..).filter_map(|record| self.decoders.event(record)).collect();
+            let events = self
+                .records
+                .drain(..)
+                .filter_map(|record| self.decoders.event(record))
+                .collect();
             let until = match drained {
                 Ok(drained) => drained.until,
                 Err(error) if *error.kind() == BpfErrorKind::Damaged => {
@@ -79,7 +97,11 @@ impl BpfRings {
                 }
                 Err(error) => return Err(error.into()),
             };
-            shares.push(Share { ring, until, events });
+            shares.push(Share {
+                ring,
+                until,
+                events,
+            });
         }
         self.open.retain(|(_, ring)| !damaged.contains(ring));
         ended.extend(damaged);
@@ -96,10 +118,22 @@ impl BpfRings {
         let finished = self.session.finish(&mut self.records, &mut self.lost);
         let mut by_ring: BTreeMap<usize, Vec<Event>> = BTreeMap::new();
         for record in self.records.drain(..) {
-            let ring = self.session.cpus().iter().position(|cpu| *cpu == record.cpu).unwrap_or(0);
-            by_ring.entry(ring).or_default().extend(self.decoders.event(record));
+            let ring = self
+                .session
+                .cpus()
+                .iter()
+                .position(|cpu| *cpu == record.cpu)
+                .unwrap_or(0);
+            by_ring
+                .entry(ring)
+                .or_default()
+                .extend(self.decoders.event(record));
         }
-        shares.extend(by_ring.into_iter().map(|(ring, events)| Share { ring, until: u64::MAX, events }));
+        shares.extend(by_ring.into_iter().map(|(ring, events)| Share {
+            ring,
+            until: u64::MAX,
+            events,
+        }));
         self.lost_into(shares);
         match finished {
             Err(error) if *error.kind() == BpfErrorKind::Damaged => {
@@ -127,15 +161,29 @@ impl BpfRings {
     fn lost_into(&mut self, shares: &mut Vec<Share>) {
         for lost in self.lost.drain(..) {
             let places = self.places.entry(lost.probe).or_default();
-            match places.iter_mut().find(|place| (place.0, place.1) == (lost.reason, lost.cpu)) {
+            match places
+                .iter_mut()
+                .find(|place| (place.0, place.1) == (lost.reason, lost.cpu))
+            {
                 Some(place) => place.2 += lost.count,
                 None => places.push((lost.reason, lost.cpu, lost.count)),
             }
-            let Some(event) = self.decoders.lost(&lost) else { continue };
-            let ring = self.session.cpus().iter().position(|cpu| *cpu == lost.cpu).unwrap_or(0);
+            let Some(event) = self.decoders.lost(&lost) else {
+                continue;
+            };
+            let ring = self
+                .session
+                .cpus()
+                .iter()
+                .position(|cpu| *cpu == lost.cpu)
+                .unwrap_or(0);
             match shares.iter_mut().find(|share| share.ring == ring) {
                 Some(share) => share.events.push(event),
-                None => shares.push(Share { ring, until: 0, events: vec![event] }),
+                None => shares.push(Share {
+                    ring,
+                    until: 0,
+                    events: vec![event],
+                }),
             }
         }
     }

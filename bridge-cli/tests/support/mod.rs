@@ -14,29 +14,31 @@ use std::time::{Duration, Instant};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// No test waits longer than this for anything.
-pub const LONG: Duration = Duration::from_secs(20);
+pub(crate) const LONG: Duration = Duration::from_secs(20);
 
 // ---- trials ----
 
 /// A test that needs nothing special.
-pub fn test(name: &str, run: impl FnOnce() + Send + 'static) -> Trial {
+pub(crate) fn test(name: &str, run: impl FnOnce() + Send + 'static) -> Trial {
     Trial::test(name, move || catch(run))
 }
 
 /// A test that attaches BPF programs. Where that is not possible it is reported as ignored, with the
 /// reason as its kind; with `TRACEBRAID_REQUIRE=bpf` it fails instead.
-pub fn bpf_test(name: &str, run: impl FnOnce() + Send + 'static) -> Trial {
+pub(crate) fn bpf_test(name: &str, run: impl FnOnce() + Send + 'static) -> Trial {
     match no_bpf() {
         None => Trial::test(name, move || catch(run)),
-        Some(reason) if required("bpf") => {
-            Trial::test(name, move || Err(Failed::from(format!("BPF is required: {reason}"))))
-        }
-        Some(reason) => Trial::test(name, || Ok(())).with_kind(format!("needs bpf: {reason}")).with_ignored_flag(true),
+        Some(reason) if required("bpf") => Trial::test(name, move || {
+            Err(Failed::from(format!("BPF is required: {reason}")))
+        }),
+        Some(reason) => Trial::test(name, || Ok(()))
+            .with_kind(format!("needs bpf: {reason}"))
+            .with_ignored_flag(true),
     }
 }
 
 /// Runs the trials. One after the other: they share two CPUs and measure time.
-pub fn run(trials: Vec<Trial>) -> ! {
+pub(crate) fn run(trials: Vec<Trial>) -> ! {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(1);
     libtest_mimic::run(&arguments, trials).exit()
@@ -51,7 +53,8 @@ fn catch(run: impl FnOnce()) -> Result<(), Failed> {
 }
 
 fn required(what: &str) -> bool {
-    std::env::var("TRACEBRAID_REQUIRE").is_ok_and(|list| list.split(',').any(|word| word.trim() == what))
+    std::env::var("TRACEBRAID_REQUIRE")
+        .is_ok_and(|list| list.split(',').any(|word| word.trim() == what))
 }
 
 /// Why user probes cannot be attached here, as the bridge's own doctor says it.
@@ -73,7 +76,7 @@ fn no_bpf() -> Option<&'static str> {
 // ---- targets ----
 
 /// The program (or, for a name that ends in `.so`, library) of `tests/targets/NAME.c`, built once.
-pub fn build(name: &str) -> PathBuf {
+pub(crate) fn build(name: &str) -> PathBuf {
     static BUILT: OnceLock<Mutex<HashMap<String, PathBuf>>> = OnceLock::new();
     let mut built = BUILT.get_or_init(Mutex::default).lock().unwrap();
     if let Some(path) = built.get(name) {
@@ -84,53 +87,69 @@ pub fn build(name: &str) -> PathBuf {
     let directory = scratch("targets");
     let path = directory.join(name);
     let mut compiler = Command::new("cc");
-    compiler.args(["-O2", "-g", "-pthread", "-o"]).arg(&path).arg(source.join(format!("{stem}.c")));
+    compiler
+        .args(["-O2", "-g", "-pthread", "-o"])
+        .arg(&path)
+        .arg(source.join(format!("{stem}.c")));
     if name.ends_with(".so") {
         compiler.args(["-shared", "-fPIC"]);
     }
-    let status = compiler.arg("-ldl").status().expect("the C compiler starts");
+    let status = compiler
+        .arg("-ldl")
+        .status()
+        .expect("the C compiler starts");
     assert!(status.success(), "cc failed on {name}");
     built.insert(name.to_owned(), path.clone());
     path
 }
 
 /// A fresh directory of this test binary's own, below the build's scratch directory.
-pub fn scratch(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+pub(crate) fn scratch(name: &str) -> PathBuf {
+    let path =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     std::fs::create_dir_all(&path).unwrap();
     path
 }
 
 /// A running target. Killed when dropped.
-pub struct Target {
+pub(crate) struct Target {
     child: Child,
     output: BufReader<ChildStdout>,
-    pub pid: u32,
+    pub(crate) pid: u32,
 }
 
 impl Target {
     /// Starts a program of `tests/targets` and waits until it says that it is ready.
-    pub fn start(name: &str, args: &[&str]) -> Target {
+    pub(crate) fn start(name: &str, args: &[&str]) -> Target {
         Target::spawn(Command::new(build(name)).args(args))
     }
 
     /// The same for any command that prints `READY pid` first.
-    pub fn spawn(command: &mut Command) -> Target {
-        let mut child = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn().expect("the target starts");
+    pub(crate) fn spawn(command: &mut Command) -> Target {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("the target starts");
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         output.read_line(&mut line).unwrap();
-        let pid = line.trim().strip_prefix("READY ").expect("READY").parse().unwrap();
+        let pid = line
+            .trim()
+            .strip_prefix("READY ")
+            .expect("READY")
+            .parse()
+            .unwrap();
         Target { child, output, pid }
     }
 
     /// Lets it begin.
-    pub fn go(&self) {
+    pub(crate) fn go(&self) {
         kill(self.pid, nix::sys::signal::Signal::SIGUSR1);
     }
 
     /// Waits for its end; its status and the rest of its output.
-    pub fn finish(mut self) -> (ExitStatus, String) {
+    pub(crate) fn finish(mut self) -> (ExitStatus, String) {
         let status = wait(&mut self.child, "the target");
         let mut text = String::new();
         self.output.read_to_string(&mut text).unwrap();
@@ -138,7 +157,7 @@ impl Target {
     }
 
     /// Whether it still runs.
-    pub fn is_alive(&mut self) -> bool {
+    pub(crate) fn is_alive(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 }
@@ -150,7 +169,7 @@ impl Drop for Target {
     }
 }
 
-pub fn kill(pid: u32, signal: nix::sys::signal::Signal) {
+pub(crate) fn kill(pid: u32, signal: nix::sys::signal::Signal) {
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid as i32), signal).unwrap();
 }
 
@@ -170,23 +189,23 @@ fn wait(child: &mut Child, who: &str) -> ExitStatus {
 
 // ---- the bridge ----
 
-pub fn bridge() -> Command {
+pub(crate) fn bridge() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bridge-cli"));
     command.stdin(Stdio::null());
     command
 }
 
 /// Runs the bridge to its end.
-pub fn run_bridge(args: &[&str]) -> Ran {
+pub(crate) fn run_bridge(args: &[&str]) -> Ran {
     Ran::from(bridge().args(args).output().expect("bridge-cli starts"))
 }
 
 /// What a bridge that has ended left.
 #[derive(Debug)]
-pub struct Ran {
-    pub status: i32,
-    pub out: String,
-    pub err: String,
+pub(crate) struct Ran {
+    pub(crate) status: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl From<Output> for Ran {
@@ -201,43 +220,55 @@ impl From<Output> for Ran {
 
 impl Ran {
     /// Lines of the stream whose event is `name`.
-    pub fn events(&self, name: &str) -> Vec<&str> {
+    pub(crate) fn events(&self, name: &str) -> Vec<&str> {
         let mark = format!(": {name}: ");
         let end = format!(": {name}:");
-        self.out.lines().filter(|line| line.contains(&mark) || line.ends_with(&end)).collect()
+        self.out
+            .lines()
+            .filter(|line| line.contains(&mark) || line.ends_with(&end))
+            .collect()
     }
 
     /// The bodies of those lines.
-    pub fn bodies(&self, name: &str) -> Vec<String> {
+    pub(crate) fn bodies(&self, name: &str) -> Vec<String> {
         let mark = format!(": {name}: ");
-        self.events(name).iter().map(|line| line.split_once(&mark).map_or("", |it| it.1).to_owned()).collect()
+        self.events(name)
+            .iter()
+            .map(|line| line.split_once(&mark).map_or("", |it| it.1).to_owned())
+            .collect()
     }
 
     /// The row of the summary for `name`: events, hits, misses and lost, as printed.
-    pub fn row(&self, name: &str) -> Vec<String> {
-        let line = self.err.lines().find(|line| line.split_whitespace().next() == Some(name));
+    pub(crate) fn row(&self, name: &str) -> Vec<String> {
+        let line = self
+            .err
+            .lines()
+            .find(|line| line.split_whitespace().next() == Some(name));
         let line = line.unwrap_or_else(|| panic!("no row for {name} in:\n{}", self.err));
         line.split_whitespace().skip(1).map(str::to_owned).collect()
     }
 }
 
 /// An `attach -v` that has said that it is attached.
-pub struct Attached {
+pub(crate) struct Attached {
     child: Child,
-    pub out: Option<ChildStdout>,
+    pub(crate) out: Option<ChildStdout>,
     errors: JoinHandle<String>,
-    pub pid: u32,
+    pub(crate) pid: u32,
 }
 
 impl Attached {
     /// Starts `bridge-cli attach -v ARGS` and waits until its probes are in place.
-    pub fn start(args: &[&str]) -> Attached {
+    pub(crate) fn start(args: &[&str]) -> Attached {
         Attached::spawn(bridge().arg("attach").arg("-v").args(args))
     }
 
-    pub fn spawn(command: &mut Command) -> Attached {
-        let mut child =
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("bridge-cli starts");
+    pub(crate) fn spawn(command: &mut Command) -> Attached {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("bridge-cli starts");
         let mut errors = BufReader::new(child.stderr.take().unwrap());
         let mut seen = String::new();
         loop {
@@ -252,11 +283,16 @@ impl Attached {
         }
         let errors = thread::spawn(move || read_rest(errors, seen));
         let out = child.stdout.take();
-        Attached { pid: child.id(), child, out, errors }
+        Attached {
+            pid: child.id(),
+            child,
+            out,
+            errors,
+        }
     }
 
     /// Waits for its end.
-    pub fn finish(mut self) -> Ran {
+    pub(crate) fn finish(mut self) -> Ran {
         let out = self.out.take();
         let reader = thread::spawn(move || {
             let mut text = Vec::new();
@@ -267,14 +303,16 @@ impl Attached {
         });
         let status = wait(&mut self.child, "bridge-cli");
         Ran {
-            status: status.code().unwrap_or_else(|| panic!("bridge-cli was ended by {status}")),
+            status: status
+                .code()
+                .unwrap_or_else(|| panic!("bridge-cli was ended by {status}")),
             out: String::from_utf8(reader.join().unwrap()).expect("the output is UTF-8"),
             err: self.errors.join().unwrap(),
         }
     }
 
     /// Ends it by a signal and waits.
-    pub fn stop(self, signal: nix::sys::signal::Signal) -> Ran {
+    pub(crate) fn stop(self, signal: nix::sys::signal::Signal) -> Ran {
         kill(self.pid, signal);
         self.finish()
     }
