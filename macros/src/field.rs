@@ -62,8 +62,12 @@ impl Field {
         let group = TokenTree::Group(group);
         match self.form {
             Form::Plain => quote_spanned!(first=> ::tracebraid::__private::lower(&#group)),
-            Form::Display => quote_spanned!(first=> ::tracebraid::__private::display(&&#group)),
-            Form::Debug => quote_spanned!(first=> ::tracebraid::__private::debug(&&#group)),
+            Form::Display => {
+                quote_spanned!(first=> ::tracebraid::__private::display(&(&&&::tracebraid::__private::Place(&#group)).held()))
+            }
+            Form::Debug => {
+                quote_spanned!(first=> ::tracebraid::__private::debug(&(&&&::tracebraid::__private::Place(&#group)).held()))
+            }
         }
     }
 }

@@ -25,7 +25,7 @@ use syn::{Attribute, Error, ReturnType, Signature, Token, Type, TypeInfer};
 
 use crate::arguments::{self, Binding};
 use crate::attribute::Options;
-use crate::field::Field;
+use crate::field::{Field, generated};
 use crate::item::Item;
 use crate::outcome::Outcome;
 use crate::point::{FLAG_RETURN, Point};
@@ -179,6 +179,23 @@ fn check(signature: &Signature) -> syn::Result<()> {
     Ok(())
 }
 
+/// A block of generated statements and then the user's body. That is a block of its own, so that it
+/// may begin with items.
+fn after(statements: TokenStream, body: &Group) -> Group {
+    if statements.is_empty() {
+        return body.clone();
+    }
+    let inner = within(body);
+    braced(quote!(#statements #inner), body)
+}
+
+/// The user's body as a block inside of one.
+fn within(body: &Group) -> Group {
+    let mut inner = Group::new(Delimiter::Brace, body.stream());
+    inner.set_span(generated(body.span()));
+    inner
+}
+
 /// Takes inner attributes off a body; they stand before the function instead.
 fn split_inner_attributes(body: &Group) -> (TokenStream, Group) {
     let mut attributes = TokenStream::new();
@@ -242,9 +259,10 @@ impl Body<'_> {
 
     fn in_place(&self) -> TokenStream {
         let Body { block, on_exit, .. } = self;
+        let inner = within(block);
         quote_spanned! {Span::mixed_site()=>
             let _guard = ::tracebraid::__private::Frame::new(on, #on_exit);
-            #block
+            #inner
         }
     }
 
@@ -257,11 +275,11 @@ impl Body<'_> {
             ..
         } = self;
         let span = Span::mixed_site();
-        let (rebind, tokens) = (self.rebind(), block.stream());
+        let rebind = self.rebind();
         // The first `return` tells the compiler the type of the block, as a signature would.
         let hint =
             quote_spanned!(span=> if false { return ::tracebraid::__private::never::<#result>(); });
-        let block = braced(quote!(#hint #used #rebind #tokens), block);
+        let block = after(quote!(#hint #used #rebind), block);
         quote_spanned! {span=>
             let guard = ::tracebraid::__private::Task::<#result, _>::new(on, #on_exit);
             let result = async move #block.await;
@@ -278,8 +296,8 @@ impl Body<'_> {
             on_exit,
             ..
         } = self;
-        let (rebind, tokens) = (self.rebind(), block.stream());
-        let block = braced(quote!(#used #rebind #tokens), block);
+        let rebind = self.rebind();
+        let block = after(quote!(#used #rebind), block);
         quote_spanned! {Span::mixed_site()=>
             ::tracebraid::__private::call0(on, move || -> #result #block, #on_exit)
         }
@@ -295,8 +313,7 @@ impl Body<'_> {
         } = self;
         let span = Span::mixed_site();
         let call = format_ident!("call{}", bindings.len(), span = span);
-        let tokens = block.stream();
-        let block = braced(quote!(#used #tokens), block);
+        let block = after(used.clone(), block);
         let mut lets = TokenStream::new();
         let mut parameters = TokenStream::new();
         let mut arguments = TokenStream::new();

@@ -1,7 +1,8 @@
 //! What `#[tracepoint]` stands on.
 
-use proc_macro2::{Group, Ident, Span, TokenStream};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
+use syn::buffer::Cursor;
 use syn::parse::{Parse, ParseStream};
 use syn::{Attribute, Error, Signature, Token, Visibility, token};
 
@@ -68,7 +69,7 @@ impl Parse for Item {
         }
         let signature = input.parse()?;
         let body = if input.peek(token::Brace) {
-            Some(input.parse()?)
+            Some(input.step(|cursor| block(*cursor))?)
         } else {
             input.parse::<Token![;]>()?;
             None
@@ -80,6 +81,16 @@ impl Parse for Item {
             body,
         })
     }
+}
+
+/// A block, also one that a macro passed on as a fragment (`$body:block`).
+fn block(cursor: Cursor<'_>) -> syn::Result<(Group, Cursor<'_>)> {
+    let (content, span, rest) = cursor
+        .group(Delimiter::Brace)
+        .ok_or_else(|| Error::new(cursor.span(), "expected a body"))?;
+    let mut block = Group::new(Delimiter::Brace, content.token_stream());
+    block.set_span(span.join());
+    Ok((block, rest))
 }
 
 fn begins_function(input: ParseStream<'_>) -> bool {

@@ -5,7 +5,7 @@ use quote::{format_ident, quote_spanned};
 use syn::{Error, LitStr};
 
 use crate::assembly;
-use crate::field::Field;
+use crate::field::{Field, Form};
 use crate::point::Point;
 
 /// How a site finds out that it is on.
@@ -62,8 +62,16 @@ impl Gate {
 
 /// Calls `emit` with the words of the fields.
 pub(crate) fn emission(emit: &Ident, kinds: &Ident, fields: &[Field]) -> TokenStream {
+    let span = Span::mixed_site();
     let words = fields.iter().map(Field::lower);
-    quote_spanned!(Span::mixed_site()=> ::tracebraid::__private::fields(|| #emit(#kinds, (#(#words,)*))))
+    // What `Field::lower` calls `held` of.
+    let methods = match fields.iter().any(|field| field.form != Form::Plain) {
+        true => {
+            quote_spanned!(span=> use ::tracebraid::__private::{Hold as _, HoldCopy as _, HoldReborrow as _};)
+        }
+        false => TokenStream::new(),
+    };
+    quote_spanned!(span=> ::tracebraid::__private::fields(|| { #methods #emit(#kinds, (#(#words,)*)) }))
 }
 
 /// Statements that emit an event of a point, from a site of its own.

@@ -245,6 +245,42 @@ fn inner_attributes(n: u8) -> u8 {
 }
 
 #[tracepoint]
+fn items_after_arguments(mut n: usize) -> usize {
+    const MORE: usize = 3;
+    n += MORE;
+    n
+}
+
+#[tracepoint]
+async fn items_in_async(mut n: usize) -> usize {
+    const MORE: usize = 3;
+    n += MORE;
+    std::future::ready(n).await
+}
+
+#[tracepoint]
+fn items_in_place(n: usize) -> impl Iterator<Item = usize> {
+    const MORE: usize = 3;
+    [n, MORE].into_iter()
+}
+
+#[tracepoint]
+fn one_expression(n: usize) -> impl Iterator<Item = usize> {
+    [n].into_iter()
+}
+
+/// A body that a macro passed on.
+macro_rules! passed_on {
+    ($visibility:vis $name:ident($($argument:ident: $type:ty),*) $body:block) => {
+        #[tracepoint]
+        $visibility fn $name($($argument: $type),*) $body
+    };
+}
+passed_on!(pub(crate) from_macro(n: u8) {
+    assert_ne!(n, 3);
+});
+
+#[tracepoint]
 fn items() -> usize {
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     static CALLS: AtomicUsize = AtomicUsize::new(0);

@@ -7,9 +7,10 @@ pub use crate::clock::now;
 #[cfg(tracebraid_keys)]
 pub use crate::emit::fire;
 pub use crate::fields::{
-    Kinds, debug, display, kind, kinds, lower, note_slots, note_slots_of, offset, point_flags, put,
+    Kinds, kind, kinds, lower, note_slots, note_slots_of, offset, point_flags, put,
     width,
 };
+pub use crate::held::{Copied, Hold, HoldCopy, HoldReborrow, Place, debug, display};
 pub use crate::traced::{
     Frame, Returned, ReturnedDebug, ReturnedValue, Task, call0, call1, call2, call3, call4, call5,
     call6, call7, call8, err, never, ok, optional,

@@ -2,14 +2,13 @@
 
 #![allow(unsafe_code)]
 
-use core::fmt::{Debug, Display, Write};
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
 use tracebraid_wire::kind::{FieldKind, Kind};
 use tracebraid_wire::table::POINT_FORMATS;
 
-use crate::value::{Formatted, Lowered, Value};
+use crate::value::{Lowered, Value};
 
 /// USDT readers see this many slots of an event.
 pub(crate) const NOTE_SLOTS: usize = 12;
@@ -131,35 +130,4 @@ pub fn put<F: Fields, const FIELD: usize, L: Lowered>(slots: &mut [MaybeUninit<u
 #[inline(always)]
 pub fn lower<T: Value + ?Sized>(value: &T) -> T::Lowered {
     value.lower()
-}
-
-/// Lowers a `%` field.
-#[inline(always)]
-pub fn display<T: Display + ?Sized>(value: &&T) -> Formatted {
-    Formatted((&raw const *value).cast(), format_display::<T>)
-}
-
-/// Lowers a `?` field.
-#[inline(always)]
-pub fn debug<T: Debug + ?Sized>(value: &&T) -> Formatted {
-    Formatted((&raw const *value).cast(), format_debug::<T>)
-}
-
-/// # Safety
-/// `at` is the address of a `&T` that is still borrowed.
-unsafe fn format_display<T: Display + ?Sized>(
-    at: *const (),
-    out: &mut dyn Write,
-) -> core::fmt::Result {
-    // SAFETY: the caller's promise.
-    let value: &T = unsafe { *at.cast::<&T>() };
-    write!(out, "{value}")
-}
-
-/// # Safety
-/// `at` is the address of a `&T` that is still borrowed.
-unsafe fn format_debug<T: Debug + ?Sized>(at: *const (), out: &mut dyn Write) -> core::fmt::Result {
-    // SAFETY: the caller's promise.
-    let value: &T = unsafe { *at.cast::<&T>() };
-    write!(out, "{value:?}")
 }

@@ -48,6 +48,7 @@ mod field_value;
 mod fields;
 #[cfg(tracebraid_keys)]
 mod gate;
+mod held;
 mod options;
 #[cfg(tracebraid_keys)]
 mod probe;

@@ -11,7 +11,8 @@ use core::marker::PhantomData;
 use core::mem;
 
 use crate::__private::now;
-use crate::fields::{debug, lower};
+use crate::fields::lower;
+use crate::held::debug;
 use crate::value::{Formatted, Lowered, Value};
 
 /// How a function ended that did not return.
