@@ -54,14 +54,7 @@ fn every_byte_wrong_in_turn() {
     let file = File::options().write(true).open(&path).unwrap();
     let mut unharmed = 0u32;
     for (at, &byte) in good.iter().enumerate() {
-        for wrong in [
-            0x00,
-            0xff,
-            0x7f,
-            byte ^ 0x01,
-            byte ^ 0x80,
-            byte.wrapping_add(8),
-        ] {
+        for wrong in [0x00, 0xff, byte ^ 0x01, byte ^ 0x80] {
             file.write_all_at(&[wrong], at as u64).unwrap();
             unharmed += u32::from(exercise(&path));
         }

@@ -1,5 +1,5 @@
-//! Processes in other namespaces, kernel threads and 32-bit programs: what only some kernels and some
-//! rights let a test make. Where they do not, a test is ignored with the reason.
+//! Processes in other namespaces, lesser rights, kernel threads and 32-bit programs: what only some
+//! kernels and some rights let a test make. Where they do not, a test is ignored with the reason.
 
 mod case_program;
 mod running_program;
@@ -33,6 +33,11 @@ fn main() -> ExitCode {
             "a_bridge_in_an_inner_pid_namespace_does_not_guess_initial_numbers",
             unshare_is_refused(&INNER_PIDS),
             a_bridge_in_an_inner_pid_namespace_does_not_guess_initial_numbers,
+        ),
+        trial(
+            "without_the_right_to_follow_map_files_a_binary_is_found_by_name_if_it_is_the_one",
+            may_not_give_up_rights(),
+            without_the_right_to_follow_map_files_a_binary_is_found_by_name_if_it_is_the_one,
         ),
         trial(
             "a_kernel_thread_is_refused",
@@ -117,29 +122,82 @@ fn a_process_in_an_inner_pid_namespace_is_known_by_both_of_its_numbers() {
     }
 }
 
-/// Set for the copy of this program that runs in the inner namespace.
+/// Set for a copy of this program that runs elsewhere: of whom it is to tell.
 const ASK: &str = "TARGET_NAMESPACES_ASK";
 
 fn a_bridge_in_an_inner_pid_namespace_does_not_guess_initial_numbers() {
     let output = Command::new("unshare")
         .args(INNER_PIDS)
         .arg(std::env::current_exe().unwrap())
-        .env(ASK, "1")
+        .env(ASK, "yourself")
         .output()
         .unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "1 [1] None\n");
 }
 
-/// What the copy in the inner namespace prints: itself as it sees it.
+/// What a copy of this program prints: the process asked for as the copy sees it, itself by default.
 fn answer() -> ExitCode {
-    let own = Process::open(std::process::id()).unwrap();
-    println!(
-        "{} {:?} {:?}",
-        own.pid(),
-        own.namespace_pids(),
-        own.initial_namespace_pid()
-    );
+    let asked = std::env::var(ASK).unwrap();
+    let Ok(pid) = asked.parse() else {
+        let own = Process::open(std::process::id()).unwrap();
+        println!(
+            "{} {:?} {:?}",
+            own.pid(),
+            own.namespace_pids(),
+            own.initial_namespace_pid()
+        );
+        return ExitCode::SUCCESS;
+    };
+    let scan = Process::open(pid).unwrap().binaries().unwrap();
+    for binary in &scan.binaries {
+        println!("{} {}", binary.path().display(), binary.is_deleted());
+    }
+    for (path, error) in &scan.unreadable {
+        println!("{} {:?}", path.display(), error.kind());
+    }
     ExitCode::SUCCESS
+}
+
+/// Root without the rights that `map_files` needs, but with that to look at processes.
+const FEWER_RIGHTS: [&str; 2] = ["--bounding-set", "-sys_admin,-checkpoint_restore"];
+
+fn may_not_give_up_rights() -> Option<String> {
+    let output = Command::new("setpriv")
+        .args(FEWER_RIGHTS)
+        .arg("true")
+        .output();
+    let allowed = output.is_ok_and(|output| output.status.success());
+    (!allowed).then(|| "root, and setpriv".to_owned())
+}
+
+fn without_the_right_to_follow_map_files_a_binary_is_found_by_name_if_it_is_the_one() {
+    let directory = scratch("by-name");
+    let (path, library) = (directory.join("app"), directory.join("library"));
+    std::fs::copy(waiting_program(), &path).unwrap();
+    std::fs::copy(build(&["usdt/counts.c"], &["-shared", "-fPIC"]), &library).unwrap();
+    let running = Running::start(Command::new(&path).env("LD_PRELOAD", &library));
+    let ask = || {
+        let output = Command::new("setpriv")
+            .args(FEWER_RIGHTS)
+            .arg(std::env::current_exe().unwrap())
+            .env(ASK, running.0.id().to_string())
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let own = |line: &&str| line.starts_with(directory.to_str().unwrap());
+        text.lines()
+            .filter(own)
+            .map(str::to_owned)
+            .collect::<Vec<String>>()
+    };
+    let (app, lib) = (path.display(), library.display());
+    assert_eq!(ask(), [format!("{app} false"), format!("{lib} false")]);
+    // Another file under the name is never taken; the program is still found by /proc/PID/exe.
+    for removed in [&path, &library] {
+        std::fs::remove_file(removed).unwrap();
+        std::fs::copy(build(&["usdt/counts.c"], &[]), removed).unwrap();
+    }
+    assert_eq!(ask(), [format!("{app} true"), format!("{lib} Rights")]);
 }
 
 fn no_kernel_thread() -> Option<String> {

@@ -2,25 +2,21 @@
 //!
 //! The process is held by an open directory `/proc/PID`. When it dies, everything under that directory
 //! answers "no such process", also if the number has been given to another by then.
-//!
-//! Files are found through the process, never by their name in our own file system: it may live in
-//! another mount namespace, and the file may have been removed or replaced. In order of trust:
-//! `map_files` (the mapped file itself; needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN), `exe` for the
-//! program, then the name under the process's root, accepted only if device and inode are the mapping's.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 
 use crate::error::{Error, ErrorKind, Result};
 
 use super::binary::{self, Binary, FileId};
-use super::maps::{DELETED, Mapping, parse_maps, with_newlines};
+use super::mapped_file::MappedFile;
+use super::maps::{Mapping, parse_maps};
 
 /// `PF_KTHREAD`, in the flags of `/proc/PID/stat` (include/linux/sched.h).
 const KERNEL_THREAD: u64 = 0x0020_0000;
@@ -244,16 +240,9 @@ impl Process {
             if !seen.insert((mapping.device, mapping.inode)) {
                 continue;
             }
-            let (name, opened) = self.open_mapping(mapping);
-            let file = match opened {
-                Ok(file) => file,
-                Err(error) => {
-                    scan.unreadable
-                        .push((name.path.clone(), cannot_open(&name.path, error)));
-                    continue;
-                }
-            };
-            match Binary::of_file(file, &name.path, name.deleted) {
+            let (name, opened) = MappedFile::of(self, mapping).open();
+            let binary = opened.and_then(|file| Binary::of_file(file, &name.path, name.deleted));
+            match binary {
                 Ok(binary) if binary.has_probes() || binary.sdk().remark().is_some() => {
                     scan.binaries.push(binary);
                 }
@@ -283,7 +272,7 @@ impl Process {
         let mappings = self.mappings()?;
         let own = mappings
             .iter()
-            .filter(|mapping| self.is_of(mapping, binary));
+            .filter(|mapping| MappedFile::of(self, mapping).is(binary.id()));
         Ok(own
             .filter_map(|mapping| {
                 // The kernel maps whole pages: the mapping may start before the segment does.
@@ -302,99 +291,8 @@ impl Process {
             .next())
     }
 
-    fn is_of(&self, mapping: &Mapping, binary: &Binary) -> bool {
-        mapping.inode == binary.id().inode && {
-            let link = self.map_file(mapping);
-            match std::fs::metadata(link) {
-                Ok(file) => {
-                    FileId {
-                        device: file.dev(),
-                        inode: file.ino(),
-                    } == binary.id()
-                }
-                Err(_) => same_device(mapping, binary.id().device),
-            }
-        }
-    }
-
-    /// Opens the file of a mapping, and finds out what it is called.
-    fn open_mapping(&self, mapping: &Mapping) -> (Name, io::Result<File>) {
-        let link = self.map_file(mapping);
-        // The link's text is the name without escapes. It is missing for names beyond PATH_MAX.
-        let raw = match std::fs::read_link(&link) {
-            Ok(name) => name.into_os_string().into_vec(),
-            Err(_) => with_newlines(&mapping.name),
-        };
-        let opened = match binary::open_file(&link) {
-            Ok(file) => Ok(file),
-            Err(refused) => self.open_by_name(mapping, &raw).ok_or(refused),
-        };
-        let name = self.name(raw, opened.as_ref().ok());
-        (name, opened)
-    }
-
-    /// What a file is called, given the name that the kernel shows, to which it may have added
-    /// ` (deleted)`.
-    fn name(&self, raw: Vec<u8>, file: Option<&File>) -> Name {
-        let Some(stem) = raw.strip_suffix(DELETED) else {
-            return Name {
-                path: PathBuf::from(OsString::from_vec(raw)),
-                deleted: false,
-            };
-        };
-        let at_root = self.under_root(&raw);
-        let is_there = match file.and_then(|file| file.metadata().ok()) {
-            Some(own) => std::fs::metadata(at_root)
-                .is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino())),
-            None => std::fs::symlink_metadata(at_root).is_ok(),
-        };
-        let path = if is_there { raw.as_slice() } else { stem };
-        Name {
-            path: PathBuf::from(OsStr::from_bytes(path)),
-            deleted: !is_there,
-        }
-    }
-
-    /// The way round `map_files` for those who may not follow it.
-    fn open_by_name(&self, mapping: &Mapping, raw: &[u8]) -> Option<File> {
-        let candidates = [
-            self.at("exe"),
-            self.under_root(raw),
-            self.under_root(&mapping.name),
-            PathBuf::from(OsStr::from_bytes(raw)),
-        ];
-        candidates.iter().find_map(|path| {
-            // Nothing but an ordinary file is ever opened by name: opening a device may act on it.
-            let before = std::fs::metadata(path).ok()?;
-            if before.ino() != mapping.inode || before.file_type().is_char_device() {
-                return None;
-            }
-            let file = binary::open_file(path).ok()?;
-            let found = file.metadata().ok()?;
-            (found.is_file() && found.ino() == mapping.inode && same_device(mapping, found.dev()))
-                .then_some(file)
-        })
-    }
-
-    /// A path as the process sees it, as a path of ours.
-    fn under_root(&self, path: &[u8]) -> PathBuf {
-        let mut full = self.at("root").into_os_string();
-        if !path.starts_with(b"/") {
-            full.push("/");
-        }
-        full.push(OsStr::from_bytes(path));
-        PathBuf::from(full)
-    }
-
-    fn map_file(&self, mapping: &Mapping) -> PathBuf {
-        self.at(&format!(
-            "map_files/{:x}-{:x}",
-            mapping.range.start, mapping.range.end
-        ))
-    }
-
     /// A file of the process's directory.
-    fn at(&self, name: &str) -> PathBuf {
+    pub(super) fn at(&self, name: &str) -> PathBuf {
         PathBuf::from(format!(
             "/proc/self/fd/{}/{name}",
             self.directory.as_raw_fd()
@@ -433,36 +331,6 @@ impl Process {
             .because(error),
         }
     }
-}
-
-/// What a mapped file is called.
-struct Name {
-    path: PathBuf,
-    deleted: bool,
-}
-
-fn cannot_open(path: &Path, error: io::Error) -> Error {
-    match error.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM) => Error::new(
-            ErrorKind::Rights,
-            format!("may not open {}", path.display()),
-        )
-        .because(error)
-        .hint(
-            "a file that was removed, or that lies in another mount namespace, needs \
-                     CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN",
-        ),
-        _ => {
-            Error::new(ErrorKind::Binary, format!("cannot open {}", path.display())).because(error)
-        }
-    }
-}
-
-/// Whether a file on this `stat` device can be the mapping's. Device 0:n is one of a file system that
-/// makes its numbers up; there, `stat` may give another than the mapping shows, and the inode decides.
-fn same_device(mapping: &Mapping, device: u64) -> bool {
-    let found = (libc::major(device), libc::minor(device));
-    found == mapping.device || (found.0 == 0 && mapping.device.0 == 0)
 }
 
 /// The fields of `stat` after the name, which may hold blanks and parentheses (proc_pid_stat(5)).

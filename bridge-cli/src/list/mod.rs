@@ -10,21 +10,19 @@
 //! and where it is. Names, file names and print formats are other people's bytes: they are printed with
 //! everything escaped that a terminal might obey.
 
-use std::collections::BTreeMap;
+mod of_target;
+
 use std::io;
 use std::path::PathBuf;
-
-use tracebraid_bpf::spec::Place;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Origin;
 use crate::glob::Glob;
 use crate::nearest::{nearest, suggestion};
 use crate::print::escape;
-use crate::target::{
-    Argument, Binary, Process, Semaphore, Tracepoint, UsdtLocation, UsdtNotes, UsdtProbe,
-};
+use crate::target::{Binary, Process};
 use crate::tracefs::{self, Tracefs};
+use of_target::Candidates;
 
 /// What is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -273,222 +271,6 @@ impl Filter {
     fn matches(&self, group: &str, name: &str) -> bool {
         self.group.as_ref().is_none_or(|glob| glob.matches(group)) && self.name.matches(name)
     }
-}
-
-/// All that a target has.
-#[derive(Default)]
-struct Candidates {
-    rows: Vec<Row>,
-    remarks: Vec<String>,
-    details: bool,
-}
-
-impl Candidates {
-    fn process(&mut self, process: &Process) -> Result<()> {
-        let scan = process.binaries()?;
-        for binary in &scan.binaries {
-            self.binary(binary);
-        }
-        for (path, error) in &scan.unreadable {
-            self.remarks.push(format!(
-                "{} cannot be read: {}",
-                path.display(),
-                chain(error)
-            ));
-        }
-        if scan.binaries.is_empty()
-            && let Some((path, what)) = scan.without.first()
-        {
-            self.remarks.push(format!("{}: {what}", path.display()));
-        }
-        Ok(())
-    }
-
-    fn binary(&mut self, binary: &Binary) {
-        let path = binary.path().display();
-        let mut say = |what: String| self.remarks.push(format!("{path}: {what}"));
-        if let Some(unfit) = binary.unfit() {
-            say(unfit.to_string());
-        }
-        if let Some(remark) = binary.sdk().remark() {
-            say(remark);
-        }
-        // The rows themselves tell of notes that are there.
-        let silent = match binary.usdt() {
-            UsdtNotes::Found { malformed, .. } => *malformed == 0,
-            UsdtNotes::None | UsdtNotes::NoSectionHeaders | UsdtNotes::DamagedSectionHeaders(_) => {
-                !binary.tracepoints().is_empty()
-            }
-        };
-        if !silent {
-            say(binary.usdt().to_string());
-        }
-        for (offset, probes) in binary.usdt().shared_addresses() {
-            let names: Vec<String> = probes
-                .iter()
-                .map(|&index| binary.usdt_probes()[index].full_name())
-                .collect();
-            let names = names.join(", ");
-            say(format!(
-                "{names} share one address (offset {offset:#x}): a hit of one is a hit of all"
-            ));
-        }
-        for remark in same_name_other_fields(binary.tracepoints()) {
-            say(remark);
-        }
-        for point in binary.tracepoints() {
-            let warnings = point.attachable().warnings;
-            self.remarks
-                .extend(warnings.iter().map(|warning| format!("{path}: {warning}")));
-            let details = if self.details {
-                tracepoint_details(binary, point)
-            } else {
-                Vec::new()
-            };
-            self.rows.push(Row {
-                origin: Origin::Application,
-                group: point.provider.clone(),
-                name: point.name.clone(),
-                details,
-            });
-        }
-        for probe in binary.usdt_probes() {
-            let warnings = probe.attachable().warnings;
-            self.remarks
-                .extend(warnings.iter().map(|warning| format!("{path}: {warning}")));
-            let details = if self.details {
-                probe_details(binary, probe)
-            } else {
-                Vec::new()
-            };
-            self.rows.push(Row {
-                origin: Origin::Usdt,
-                group: probe.provider.clone(),
-                name: probe.name.clone(),
-                details,
-            });
-        }
-    }
-}
-
-fn chain(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        text.push_str(&format!(": {inner}"));
-        cause = inner.source();
-    }
-    text
-}
-
-/// Two tracepoints of one name with different fields are two; their users should know.
-fn same_name_other_fields(tracepoints: &[Tracepoint]) -> Vec<String> {
-    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for point in tracepoints {
-        let place = point
-            .sites
-            .first()
-            .map_or("an unknown place".to_owned(), |site| {
-                format!("{}:{}", site.file, site.line)
-            });
-        places.entry(point.full_name()).or_default().push(place);
-    }
-    places
-        .into_iter()
-        .filter(|(_, places)| places.len() > 1)
-        .map(|(name, places)| {
-            format!(
-                "{name} is declared with different fields at {}",
-                places.join(" and ")
-            )
-        })
-        .collect()
-}
-
-fn shown_path(binary: &Binary) -> String {
-    let path = binary.path().display();
-    match binary.is_deleted() {
-        true => format!("{path} (removed or replaced since it was mapped)"),
-        false => path.to_string(),
-    }
-}
-
-fn tracepoint_details(binary: &Binary, point: &Tracepoint) -> Vec<(&'static str, String)> {
-    let mut lines = Vec::new();
-    for field in &point.fields {
-        let remark = match field.described {
-            true => "",
-            false => " (not captured by USDT)",
-        };
-        lines.push((
-            "field",
-            format!("{}: {}{remark}", field.name, field.type_name()),
-        ));
-    }
-    if !point.print.is_empty() {
-        lines.push(("print", point.print.clone()));
-    }
-    for site in &point.sites {
-        lines.push((
-            "site",
-            format!("{}:{} at {:#x}", site.file, site.line, site.address),
-        ));
-    }
-    for location in &point.locations {
-        lines.push(("probe", at(location.address, location.place)));
-        lines.extend(semaphore(location.semaphore));
-    }
-    lines.push(("binary", shown_path(binary)));
-    lines
-}
-
-fn probe_details(binary: &Binary, probe: &UsdtProbe) -> Vec<(&'static str, String)> {
-    let mut lines = Vec::new();
-    for (index, kind) in probe.argument_types().into_iter().enumerate() {
-        lines.push(("field", format!("arg{index}: {}", kind.name())));
-    }
-    for location in &probe.locations {
-        lines.push(("probe", location_text(location)));
-        lines.extend(semaphore(location.semaphore));
-    }
-    lines.push(("binary", shown_path(binary)));
-    lines
-}
-
-fn location_text(location: &UsdtLocation) -> String {
-    let mut text = at(location.address, location.place);
-    for Argument {
-        text: argument,
-        place,
-        ..
-    } in &location.arguments
-    {
-        text.push(' ');
-        text.push_str(argument);
-        if let Place::Unsupported(why) = place {
-            text.push_str(&format!(" (unreadable: {why})"));
-        }
-    }
-    text
-}
-
-fn at(address: u64, place: crate::target::Place) -> String {
-    match place {
-        crate::target::Place::File { offset, .. } => format!("{address:#x} (offset {offset:#x})"),
-        crate::target::Place::Bss | crate::target::Place::Nowhere => {
-            format!("{address:#x} (not in the file)")
-        }
-    }
-}
-
-fn semaphore(semaphore: Semaphore) -> Option<(&'static str, String)> {
-    let text = match semaphore {
-        Semaphore::None => return None,
-        Semaphore::InFile { address, offset } => format!("{address:#x} (offset {offset:#x})"),
-        Semaphore::InBss { address } => format!("{address:#x} (in .bss, cannot be set)"),
-        Semaphore::Unusable { address } => format!("{address:#x} (not writable, cannot be set)"),
-    };
-    Some(("semaphore", text))
 }
 
 impl Listing {
