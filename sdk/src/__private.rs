@@ -7,8 +7,7 @@ pub use crate::clock::now;
 #[cfg(tracebraid_keys)]
 pub use crate::emit::fire;
 pub use crate::fields::{
-    Kinds, kind, kinds, lower, note_slots, note_slots_of, offset, point_flags, put,
-    width,
+    Kinds, kind, kinds, lower, note_slots, note_slots_of, offset, point_flags, put, width,
 };
 pub use crate::held::{Copied, Hold, HoldCopy, HoldReborrow, Place, debug, display};
 pub use crate::traced::{

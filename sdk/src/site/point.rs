@@ -53,6 +53,50 @@ macro_rules! __point {
             let point: *const u8;
             unsafe {
                 ::core::arch::asm!(
+                    // What the note's addresses are relative to, for readers that expect prelinked files.
+                    // Retained: rustc's default linker drops it otherwise, and the notes then say base 0.
+                    ".ifndef _.stapsdt.base",
+                    ".pushsection .stapsdt.base,\"aGR\",@progbits,.stapsdt.base,comdat",
+                    ".weak _.stapsdt.base",
+                    ".hidden _.stapsdt.base",
+                    "_.stapsdt.base: .space 1",
+                    ".size _.stapsdt.base, 1",
+                    ".popsection",
+                    ".endif",
+
+                    // The ELF note of this DSO: the bounds of its tables (`wire::note`).
+                    ".ifndef tracebraid.note",
+                    ".hidden __start_tracebraid_sites",
+                    ".hidden __stop_tracebraid_sites",
+                    ".hidden __start_tracebraid_points",
+                    ".hidden __stop_tracebraid_points",
+                    // Semaphores begin on a page of their own: rustc's default linker may let the page in front be
+                    // mapped twice (RELRO ends in it, .data begins in it), and the kernel then raises a semaphore
+                    // in the copy that the program does not see.
+                    ".pushsection .probes,\"awGR\",@progbits,tracebraid.note,comdat",
+                    ".balign 4096",
+                    ".popsection",
+                    ".pushsection .bss.tracebraid.control,\"awGR\",@nobits,tracebraid.note,comdat",
+                    ".balign 64",
+                    "22: .zero 64",
+                    ".popsection",
+                    ".pushsection .note.tracebraid,\"aGR\",@note,tracebraid.note,comdat",
+                    ".balign 4",
+                    ".weak tracebraid.note",
+                    ".hidden tracebraid.note",
+                    "tracebraid.note: .4byte 24f - 23f, 26f - 25f, 1",
+                    "23: .asciz \"tracebraid\"",
+                    "24: .balign 4",
+                    "25: .4byte 1",
+                    ".4byte __start_tracebraid_sites - .",
+                    ".4byte __stop_tracebraid_sites - .",
+                    ".4byte __start_tracebraid_points - .",
+                    ".4byte __stop_tracebraid_points - .",
+                    ".4byte 22b - .",
+                    "26: .balign 4",
+                    ".popsection",
+                    ".endif",
+
                     concat!(".ifndef ", $point),
 
                     // The semaphore word: USDT semaphore, then the process's own wish. In a file-backed
@@ -126,44 +170,6 @@ macro_rules! __point {
                     ".4byte 21b - .",
                     ".4byte {note_slots}",
                     ".4byte {point_flags}, 0",
-                    ".popsection",
-                    ".endif",
-
-                    // What the note's addresses are relative to, for readers that expect prelinked files.
-                    // Retained: rustc's default linker drops it otherwise, and the notes then say base 0.
-                    ".ifndef _.stapsdt.base",
-                    ".pushsection .stapsdt.base,\"aGR\",@progbits,.stapsdt.base,comdat",
-                    ".weak _.stapsdt.base",
-                    ".hidden _.stapsdt.base",
-                    "_.stapsdt.base: .space 1",
-                    ".size _.stapsdt.base, 1",
-                    ".popsection",
-                    ".endif",
-
-                    // The ELF note of this DSO: the bounds of its tables (`wire::note`).
-                    ".ifndef tracebraid.note",
-                    ".hidden __start_tracebraid_sites",
-                    ".hidden __stop_tracebraid_sites",
-                    ".hidden __start_tracebraid_points",
-                    ".hidden __stop_tracebraid_points",
-                    ".pushsection .bss.tracebraid.control,\"awGR\",@nobits,tracebraid.note,comdat",
-                    ".balign 64",
-                    "22: .zero 64",
-                    ".popsection",
-                    ".pushsection .note.tracebraid,\"aGR\",@note,tracebraid.note,comdat",
-                    ".balign 4",
-                    ".weak tracebraid.note",
-                    ".hidden tracebraid.note",
-                    "tracebraid.note: .4byte 24f - 23f, 26f - 25f, 1",
-                    "23: .asciz \"tracebraid\"",
-                    "24: .balign 4",
-                    "25: .4byte 1",
-                    ".4byte __start_tracebraid_sites - .",
-                    ".4byte __stop_tracebraid_sites - .",
-                    ".4byte __start_tracebraid_points - .",
-                    ".4byte __stop_tracebraid_points - .",
-                    ".4byte 22b - .",
-                    "26: .balign 4",
                     ".popsection",
                     ".endif",
 
