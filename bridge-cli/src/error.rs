@@ -114,9 +114,9 @@ impl From<tracebraid_bpf::Error> for Error {
     fn from(error: tracebraid_bpf::Error) -> Error {
         use tracebraid_bpf::ErrorKind as Bpf;
         let (kind, hint) = match error.kind() {
-            Bpf::Permission { right } => (
+            Bpf::Permission { .. } => (
                 ErrorKind::Rights,
-                format!("{right} is missing; bridge-cli doctor says what each right is for"),
+                "bridge-cli doctor says what each right is for".to_owned(),
             ),
             Bpf::Unsupported { needs } => (ErrorKind::Unsupported, format!("it takes {needs}")),
             Bpf::BadSpec => (ErrorKind::Usage, String::new()),

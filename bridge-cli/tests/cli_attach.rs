@@ -294,19 +294,95 @@ fn main() {
         }),
         bpf_test("a_cpu_can_be_chosen", || {
             let target = Target::start("ticker", &["200", "500"]);
-            let attached =
-                Attached::start(&["-p", &target.pid.to_string(), "-e", "demo:tick", "-C", "0"]);
+            let pid = target.pid.to_string();
+            let mut first = nix::sched::CpuSet::new();
+            first.set(0).unwrap();
+            let raw = nix::unistd::Pid::from_raw(target.pid as i32);
+            nix::sched::sched_setaffinity(raw, &first).unwrap();
+            let here = Attached::start(&["-p", &pid, "-e", "demo:tick", "-C", "0"]);
+            let elsewhere = Attached::start(&["-p", &pid, "-e", "demo:tick", "-C", "1"]);
+            target.go();
+            let here = here.finish();
+            assert_eq!(here.events("demo:tick").len(), 200, "{}", here.err);
+            assert!(here.out.lines().all(|line| line.contains("[000]")));
+            assert_eq!(elsewhere.finish().out, "");
+        }),
+        bpf_test("files_need_no_target_and_each_is_attached", || {
+            let selectors = ["ticker", "calls"].map(|name| (build(name), name)).map(
+                |(path, name)| match name {
+                    "ticker" => format!("usdt:{}:demo:tick", path.display()),
+                    _ => format!("usdt:{}:demo:before", path.display()),
+                },
+            );
+            let attached = Attached::start(&[
+                "-e",
+                &selectors[0],
+                "-e",
+                &selectors[1],
+                "-e",
+                &selectors[0],
+            ]);
+            // Started afterwards, twice: every process that runs the file counts.
+            for (name, count) in [("ticker", "5"), ("calls", "7"), ("ticker", "5")] {
+                let target = Target::start(name, &[count, "100"]);
+                target.go();
+                target.finish();
+            }
+            let ran = attached.stop(Signal::SIGINT);
+            assert_eq!(ran.events("demo:tick").len(), 10, "{}", ran.err);
+            assert_eq!(ran.events("demo:before").len(), 7, "{}", ran.err);
+        }),
+        bpf_test(
+            "a_second_signal_does_not_wait_for_a_reader_that_does_not_read",
+            || {
+                let target = Target::start("ticker", &["100000", "-1"]);
+                let attached = Attached::start(&["-p", &target.pid.to_string(), "-e", "demo:tick"]);
+                target.go();
+                target.finish();
+                // The pipe is full and nobody reads: the first signal, and the target's end, wait for it.
+                thread::sleep(Duration::from_millis(300));
+                support::kill(attached.pid, Signal::SIGINT);
+                let ran = attached.finish_unread();
+                assert_eq!(ran.status, 0, "{}", ran.err);
+                assert!(ran.err.contains("were not written"), "{}", ran.err);
+            },
+        ),
+        bpf_test("a_file_that_was_replaced_is_traced_as_it_runs", || {
+            let path = support::scratch("replaced").join("app");
+            std::fs::copy(build("ticker"), &path).unwrap();
+            let target = Target::spawn(std::process::Command::new(&path).args(["20", "500"]));
+            std::fs::remove_file(&path).unwrap();
+            std::fs::copy(build("calls"), &path).unwrap();
+            let pid = target.pid.to_string();
+            let attached = Attached::start(&["-p", &pid, "-e", "demo:tick"]);
+            let wrong = run_bridge(&[
+                "attach",
+                "-p",
+                &pid,
+                "-e",
+                "usdt:*:demo:before",
+                "-T",
+                "0.1",
+            ]);
             target.go();
             let ran = attached.finish();
-            assert!(
-                ran.out.lines().all(|line| line.contains("[000]")),
-                "{}",
-                ran.out
-            );
+            assert_eq!(ran.events("demo:tick").len(), 20, "{}", ran.err);
             assert_eq!(
-                ran.row("demo:tick")[0],
-                ran.events("demo:tick").len().to_string()
+                wrong.out, "",
+                "the new file is not the target's: {}",
+                wrong.err
             );
+        }),
+        bpf_test("names_of_threads_do_nothing_to_a_terminal", || {
+            let path = support::scratch("names").join("a\u{1b}[2Jb");
+            std::fs::copy(build("ticker"), &path).unwrap();
+            let target = Target::spawn(std::process::Command::new(&path).args(["3", "500"]));
+            let attached = Attached::start(&["-p", &target.pid.to_string(), "-e", "demo:tick"]);
+            target.go();
+            let ran = attached.finish();
+            assert_eq!(ran.events("demo:tick").len(), 3, "{}", ran.err);
+            assert!(ran.out.contains("a\\x1b[2Jb-"), "{}", ran.out);
+            assert!(!ran.out.contains('\x1b') && !ran.err.contains('\x1b'));
         }),
         bpf_test("a_library_loaded_later_is_attached_each_time", || {
             let library = build("plug.so").display().to_string();

@@ -248,6 +248,91 @@ fn main() {
             let ran = Ran::from(command.output().unwrap());
             refused(&ran, status::RIGHTS, &["CAP_"]);
         }),
+        bpf_test("each_missing_capability_is_named", || {
+            let bridge = bridge().get_program().to_owned();
+            let run = |drop: &str, args: &str| {
+                let line = format!("{} attach {args} -T 0.2", bridge.display());
+                let mut command = Command::new("capsh");
+                command.args([&format!("--drop={drop}"), "--", "-c", &line]);
+                Ran::from(command.output().unwrap())
+            };
+            let all = "-a -e sched:sched_switch";
+            refused(
+                &run("cap_bpf,cap_sys_admin", all),
+                status::RIGHTS,
+                &["CAP_BPF"],
+            );
+            refused(
+                &run("cap_perfmon,cap_sys_admin", all),
+                status::RIGHTS,
+                &["CAP_PERFMON"],
+            );
+            // A process with more rights than ours may not be looked at.
+            let init = run(
+                "cap_sys_ptrace",
+                &format!("-p {}", std::os::unix::process::parent_id()),
+            );
+            refused(&init, status::RIGHTS, &["CAP_SYS_PTRACE"]);
+        }),
+        bpf_test(
+            "tracefs_that_is_not_mounted_is_mounted_for_the_bridge_alone",
+            || {
+                let script = format!(
+                    "umount -a -t tracefs,debugfs; {} attach -v -a -e irq:softirq_entry -T 0.3 >&2; grep -c tracefs /proc/mounts",
+                    bridge().get_program().display()
+                );
+                let output = Command::new("unshare")
+                    .args(["-m", "sh", "-c", &script])
+                    .output()
+                    .unwrap();
+                let err = String::from_utf8_lossy(&output.stderr).into_owned();
+                assert!(err.contains("attached 1 probes"), "{err}");
+                assert_eq!(
+                    String::from_utf8_lossy(&output.stdout),
+                    "0\n",
+                    "a mount was left behind: {err}"
+                );
+            },
+        ),
+        bpf_test(
+            "a_target_that_dies_while_it_is_attached_harms_nobody",
+            || {
+                for delay in [0, 5, 20, 60, 120] {
+                    let mut target = Command::new(build("ticker"))
+                        .args(["1000000", "100", "at-once"])
+                        .spawn()
+                        .unwrap();
+                    let pid = target.id().to_string();
+                    let bridge =
+                        std::thread::spawn(move || run_bridge(&["attach", "-p", &pid, "-T", "5"]));
+                    std::thread::sleep(std::time::Duration::from_millis(delay));
+                    target.kill().unwrap();
+                    target.wait().unwrap();
+                    let ran = bridge.join().unwrap();
+                    assert!(
+                        ran.status == 0 || ran.status == status::TARGET,
+                        "{}: {}",
+                        ran.status,
+                        ran.err
+                    );
+                    assert!(!ran.err.contains("panicked"), "{}", ran.err);
+                }
+            },
+        ),
+        bpf_test("a_wrong_file_does_not_hide_a_wrong_name", || {
+            let target = Target::start("ticker", &["1", "1"]);
+            let pid = target.pid.to_string();
+            let ran = run_bridge(&[
+                "attach",
+                "-p",
+                &pid,
+                "-e",
+                "usdt:/no/such:a:b",
+                "-e",
+                "demo:tik",
+            ]);
+            refused(&ran, status::BINARY, &["/no/such", "demo:tick"]);
+        }),
     ];
     support::run(trials)
 }

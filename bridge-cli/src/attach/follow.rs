@@ -14,25 +14,40 @@ use crate::target::Process;
 /// How often the mappings are looked at.
 const EVERY: Duration = Duration::from_millis(250);
 
+/// A mapped file by device and inode.
+type File = ((u32, u32), u64);
+
 /// See the module's page.
 #[derive(Debug)]
 pub(super) struct Follow {
     process: Process,
     resolver: Resolver,
-    mapped: HashSet<((u32, u32), u64)>,
+    mapped: HashSet<File>,
     next: Instant,
 }
 
 impl Follow {
-    /// Follows a process whose files have just been resolved.
-    pub(super) fn new(process: Process, resolver: Resolver) -> Follow {
-        // Empty at first: what was mapped between resolving and now is looked at in the first round.
-        Follow {
+    /// Follows a process that is about to be resolved by `resolver`.
+    ///
+    /// # Errors
+    /// Those of looking at the process.
+    pub(super) fn new(process: Process, resolver: Resolver) -> Result<Follow> {
+        // Before files are resolved: what is mapped in between is looked at again, never overlooked.
+        let mapped = mapped(&process)?;
+        Ok(Follow {
             process,
             resolver,
-            mapped: HashSet::new(),
+            mapped,
             next: Instant::now() + EVERY,
-        }
+        })
+    }
+
+    /// Resolves the selectors for the first time.
+    ///
+    /// # Errors
+    /// Those of [`Resolver::resolve`].
+    pub(super) fn first(&mut self) -> Result<Resolved> {
+        self.resolver.resolve(Some(&self.process))
     }
 
     /// Whether the process still runs.
@@ -58,13 +73,7 @@ impl Follow {
     }
 
     fn changed(&mut self) -> Result<Option<Resolved>> {
-        let mapped: HashSet<_> = self
-            .process
-            .mappings()?
-            .into_iter()
-            .filter(|mapping| mapping.executable)
-            .map(|mapping| (mapping.device, mapping.inode))
-            .collect();
+        let mapped = mapped(&self.process)?;
         if mapped.is_subset(&self.mapped) {
             return Ok(None);
         }
@@ -76,4 +85,12 @@ impl Follow {
             Some(resolved)
         })
     }
+}
+
+fn mapped(process: &Process) -> Result<HashSet<File>> {
+    let mappings = process.mappings()?.into_iter();
+    Ok(mappings
+        .filter(|mapping| mapping.executable)
+        .map(|mapping| (mapping.device, mapping.inode))
+        .collect())
 }

@@ -106,15 +106,21 @@ pub fn run(options: &Options, say: &mut dyn FnMut(Note)) -> Result<Ended> {
     }
     let spec = whom::spec(options, process.as_ref())?;
     let mut resolver = Resolver::new(&options.selectors, process.is_some())?;
-    let mut resolved = resolver.resolve(process.as_ref())?;
+    let (follow, mut resolved) = match process {
+        Some(process) => {
+            let mut follow = Follow::new(process, resolver)?;
+            let resolved = follow.first()?;
+            (Some(follow), resolved)
+        }
+        None => (None, resolver.resolve(None)?),
+    };
     for warning in std::mem::take(&mut resolved.warnings) {
         say(Note::Warning(warning));
     }
     // Opened after everything that may be wrong with the request: a file that is there already is not
     // emptied for a request that cannot be served.
     let writer = Writer::start(format, options.output.as_deref())?;
-    let mut attached =
-        Attached::start(resolved, spec, process.map(|it| Follow::new(it, resolver)))?;
+    let mut attached = Attached::start(resolved, spec, follow)?;
     if let Some(held) = held {
         attached.command = Some(held.release()?);
     }

@@ -4,10 +4,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::attach;
 use crate::error::{Error, ErrorKind, Result};
+use crate::export::{self, Format};
 use crate::list;
 use crate::selector::Selector;
 
@@ -67,7 +69,7 @@ pub(super) struct AttachArgs {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// How events are written
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = formats())]
     format: String,
     /// Size of each CPU's ring in the kernel, such as 512K or 4M
     #[arg(long = "ring", value_name = "SIZE", value_parser = size)]
@@ -159,6 +161,12 @@ impl AttachArgs {
             string_limit: self.string_limit.map_or(0, usize::from),
         })
     }
+}
+
+/// The names of the exporters' table.
+fn formats() -> PossibleValuesParser {
+    let value = |format: &&Format| PossibleValue::new(format.name).help(format.description);
+    PossibleValuesParser::new(export::formats().iter().map(value).collect::<Vec<_>>())
 }
 
 /// The CPUs of a list such as `0-3,5`, in order, each once.

@@ -47,12 +47,13 @@ pub(super) struct Choice {
 
 /// Chooses among the candidates and the kernel's tracepoints.
 ///
-/// `has_target` tells whether there is a process whose libraries may come later. `kernel` lists the
+/// Selectors in `broken` are left out: what is wrong with them has been said. `has_target` tells whether there is a process whose libraries may come later. `kernel` lists the
 /// kernel's tracepoints; it is called at most once, and where it fails the selectors that needed it fail.
 pub(super) fn choose(
     selectors: &[Selector],
     candidates: &[Candidate],
     files: &[FileOf],
+    broken: &[usize],
     has_target: bool,
     kernel: impl FnOnce() -> Result<Vec<KernelName>>,
 ) -> Choice {
@@ -60,6 +61,9 @@ pub(super) fn choose(
     let mut taken = vec![false; candidates.len()];
     let mut unresolved = Vec::new();
     for (index, selector) in selectors.iter().enumerate() {
+        if broken.contains(&index) {
+            continue;
+        }
         if selector.scope == Scope::Kernel {
             unresolved.push(index);
             continue;
@@ -287,6 +291,7 @@ mod tests {
                 selector: 0,
                 file: 1,
             }],
+            &[],
             true,
             kernel,
         )
@@ -349,7 +354,7 @@ mod tests {
     #[test]
     fn the_kernel_is_not_asked_where_the_target_has_it_all() {
         let selectors = [Selector::parse("orders:*").unwrap()];
-        let choice = choose(&selectors, &candidates(), &[], true, || {
+        let choice = choose(&selectors, &candidates(), &[], &[], true, || {
             unreachable!("nothing needs the kernel")
         });
         assert!(choice.errors.is_empty());

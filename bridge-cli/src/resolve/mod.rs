@@ -85,20 +85,19 @@ impl Resolver {
             Some(process) => self.binaries_of(process, &mut resolved)?,
             None => Vec::new(),
         };
+        let mut broken = Vec::new();
         for index in 0..self.selectors.len() {
             let Scope::File(path) = &self.selectors[index].scope else {
                 continue;
             };
             match file_of(path, target, &mut binaries) {
                 Ok(file) => self.files[index] = Some(file),
-                Err(error) => errors.push(error),
+                Err(error) => {
+                    errors.push(error);
+                    broken.push(index);
+                }
             }
         }
-        let broken: Vec<usize> = (0..self.selectors.len())
-            .filter(|&index| {
-                matches!(self.selectors[index].scope, Scope::File(_)) && self.files[index].is_none()
-            })
-            .collect();
         let candidates = candidates(&binaries);
         let files = self.files_of(&binaries);
         let mut kernel = None;
@@ -106,10 +105,11 @@ impl Resolver {
             &self.selectors,
             &candidates,
             &files,
+            &broken,
             self.has_target,
             || Ok(kernel.insert(Kernel::open(&self.selectors)?).names()),
         );
-        errors.extend(choice.errors.into_iter().filter(|_| broken.is_empty()));
+        errors.extend(choice.errors);
         if let Some(error) = Error::several(errors) {
             return Err(error);
         }

@@ -311,6 +311,16 @@ impl Attached {
         }
     }
 
+    /// Waits for its end without ever reading its output.
+    pub(crate) fn finish_unread(mut self) -> Ran {
+        let status = wait(&mut self.child, "bridge-cli");
+        Ran {
+            status: status.code().expect("bridge-cli ends by itself"),
+            out: String::new(),
+            err: self.errors.join().unwrap(),
+        }
+    }
+
     /// Ends it by a signal and waits.
     pub(crate) fn stop(self, signal: nix::sys::signal::Signal) -> Ran {
         kill(self.pid, signal);
