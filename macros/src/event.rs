@@ -104,7 +104,7 @@ fn path(input: ParseStream<'_>) -> syn::Result<(Option<Ident>, Ident)> {
         return Ok((None, first));
     }
     input.parse::<Token![::]>()?;
-    let second = Ident::parse_any(input)?;
+    let second = Ident::parse_any(input).map_err(|_| Error::new(first.span(), EXPECTED))?;
     if input.peek(Token![::]) {
         return Err(input.error("an event's name has two parts at most: `provider::name`"));
     }

@@ -277,8 +277,10 @@ impl Body<'_> {
         let span = Span::mixed_site();
         let rebind = self.rebind();
         // The first `return` tells the compiler the type of the block, as a signature would.
+        let mut of = (*result).clone().into_iter();
+        let at = of.next().map_or(span, |token| generated(token.span()));
         let hint =
-            quote_spanned!(span=> if false { return ::tracebraid::__private::never::<#result>(); });
+            quote_spanned!(at=> if false { return ::tracebraid::__private::never::<#result>(); });
         let block = after(quote!(#hint #used #rebind), block);
         quote_spanned! {span=>
             let guard = ::tracebraid::__private::Task::<#result, _>::new(on, #on_exit);

@@ -48,11 +48,15 @@ fn plain(item: &Item) -> TokenStream {
         signature,
         body,
     } = item;
-    match body {
-        Some(body) => quote!(#(#attributes)* #visibility #signature #body),
-        None => {
-            quote_spanned!(Span::mixed_site()=> #(#attributes)* #visibility #signature { ::tracebraid::__private::never() })
-        }
+    if let Some(body) = body {
+        return quote!(#(#attributes)* #visibility #signature #body);
+    }
+    let mut signature = signature.clone();
+    signature.constness = None;
+    quote_spanned! {Span::mixed_site()=>
+        #(#attributes)*
+        #[allow(unused)]
+        #visibility #signature { ::tracebraid::__private::never() }
     }
 }
 

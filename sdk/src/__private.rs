@@ -16,9 +16,11 @@ pub use crate::traced::{
 };
 pub use crate::value::{Lowered, Value};
 
-/// Evaluates a site's fields. `Fn`: a field cannot move what it captures.
+/// Evaluates a site's fields. `Fn`: a field cannot move what it captures. The compiler shows the line to
+/// whoever writes one that does.
 #[inline(always)]
-pub fn fields<F: Fn()>(fields: F) {
+#[rustfmt::skip]
+pub fn fields<F: Fn()>(fields: F) { // a field of a tracepoint only reads: clone what it would move
     fields();
 }
 

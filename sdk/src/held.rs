@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(text(debug(&(&&&Place(&borrowed)).held())), "Owned(4)");
         assert_eq!(text(display(&(&&&Place(&7_u8)).held())), "7");
         assert_eq!(text(display(&(&&&Place(&"text")).held())), "text");
-        assert_eq!(text(display(&(&&&Place(*&"unsized")).held())), "unsized");
+        assert_eq!(text(display(&(&&&Place("unsized")).held())), "unsized");
         assert_eq!(text(debug(&(&&&Place(&[5_u64; 4])).held())), "[5, 5, 5, 5]");
         assert_eq!(
             text(debug(&(&&&Place(&[5_u64; 5])).held())),
@@ -206,7 +206,7 @@ mod tests {
         );
         assert_eq!(text(debug(&(&&&Place(&1_u128)).held())), "1");
         assert_eq!(
-            (generic(1_u8), generic(Owned(2)), generic(&mut [1])),
+            (generic(1_u8), generic(Owned(2)), generic([1])),
             ("1".into(), "Owned(2)".into(), "[1]".into())
         );
     }
