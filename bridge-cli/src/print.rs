@@ -225,15 +225,18 @@ pub fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     escape_with(bytes, b"", out);
 }
 
-fn is_plain(byte: u8) -> bool {
-    (0x20..0x7f).contains(&byte)
+/// Whether nothing there is to be escaped, as far as terminals go.
+pub fn is_plain(bytes: &[u8]) -> bool {
+    // Without an early end inside a block, so that a block is a few vector instructions.
+    bytes.chunks(32).all(|block| {
+        block
+            .iter()
+            .fold(true, |plain, &byte| plain & (0x20..0x7f).contains(&byte))
+    })
 }
 
 fn escape_with(bytes: &[u8], also: &[u8], out: &mut Vec<u8>) {
-    if bytes
-        .iter()
-        .all(|&byte| is_plain(byte) && !also.contains(&byte))
-    {
+    if is_plain(bytes) && (also.is_empty() || !bytes.iter().any(|byte| also.contains(byte))) {
         return out.extend_from_slice(bytes);
     }
     for chunk in bytes.utf8_chunks() {
@@ -274,7 +277,7 @@ fn acts_on_terminals(character: char) -> bool {
 
 /// Escapes what stands from `start` on, if anything there needs it.
 fn escape_in_place(start: usize, out: &mut Vec<u8>) {
-    if out[start..].iter().all(|&byte| is_plain(byte)) {
+    if is_plain(&out[start..]) {
         return;
     }
     let raw = out.split_off(start);

@@ -11,6 +11,7 @@ mod json;
 mod text;
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -129,13 +130,36 @@ impl Buffered {
 /// What a format prepares once for each probe.
 struct PerProbe<T> {
     /// By the probe's address; the `Arc` keeps the address from being used again.
-    prepared: HashMap<usize, (Arc<Probe>, T)>,
+    prepared: HashMap<usize, (Arc<Probe>, T), BuildHasherDefault<AddressHasher>>,
+}
+
+/// Spreads addresses, which nobody from outside chooses.
+#[derive(Default)]
+struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_usize(byte.into());
+        }
+    }
+
+    fn write_usize(&mut self, address: usize) {
+        // Fibonacci hashing: 2^64 divided by the golden ratio. The table looks at the highest bits
+        // and at the lowest ones.
+        let spread = (self.0 ^ address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = spread ^ spread >> 32;
+    }
 }
 
 impl<T> PerProbe<T> {
     fn new() -> PerProbe<T> {
         PerProbe {
-            prepared: HashMap::new(),
+            prepared: HashMap::default(),
         }
     }
 

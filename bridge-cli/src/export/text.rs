@@ -93,7 +93,7 @@ const BLANKS: &[u8; 20] = &[b' '; 20];
 
 /// `%16s-%-7d `
 fn name_and_id(comm: &[u8], tid: u32, out: &mut Vec<u8>) {
-    if comm.iter().all(|byte| (0x20..0x7f).contains(byte)) {
+    if print::is_plain(comm) {
         out.extend_from_slice(&BLANKS[..16_usize.saturating_sub(comm.len())]);
         out.extend_from_slice(comm);
     } else {

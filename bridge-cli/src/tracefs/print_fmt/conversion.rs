@@ -2,6 +2,7 @@
 
 use super::UnknownForm;
 use super::pointer::PointerForm;
+use crate::print::decimal;
 use crate::tracefs::c_type::Scalar;
 
 /// A format text, split.
@@ -199,6 +200,13 @@ pub(super) fn integer(
         return;
     };
     let bits = scalar.wrap(bits);
+    if radix == 10 && width.is_none() && precision.is_none() && conversion.flags == Flags::default()
+    {
+        return match scalar.signed {
+            true => decimal(bits as i64, out),
+            false => decimal(bits, out),
+        };
+    }
     let negative = scalar.signed && (bits as i64) < 0;
     let magnitude = if negative {
         (bits as i64).unsigned_abs()

@@ -1,0 +1,35 @@
+//! What the compared events come from.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::process::Command;
+use std::time::Duration;
+
+/// Some of everything: allocations, files, sockets, signals, timers, threads that take turns.
+pub(crate) fn workload() {
+    let file = std::env::temp_dir().join(format!("tracebraid-events-{}", std::process::id()));
+    for round in 0..20 {
+        let mut output = fs::File::create(&file).unwrap();
+        output.write_all(&vec![round; 20_000]).unwrap();
+        output.sync_all().unwrap();
+        let mut child = Command::new("sleep").arg("10").spawn().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let client = std::thread::spawn(move || {
+            let mut stream = std::net::TcpStream::connect(address).unwrap();
+            stream.write_all(b"hello").unwrap();
+        });
+        let mut answer = Vec::new();
+        listener
+            .accept()
+            .unwrap()
+            .0
+            .read_to_end(&mut answer)
+            .unwrap();
+        client.join().unwrap();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    fs::remove_file(file).unwrap();
+}
