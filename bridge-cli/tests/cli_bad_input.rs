@@ -319,6 +319,26 @@ fn main() {
                 }
             },
         ),
+        bpf_test(
+            "a_request_that_cannot_be_served_leaves_the_output_file_as_it_is",
+            || {
+                let target = Target::start("ticker", &["1", "1"]);
+                let path = scratch("kept").join("stream.txt");
+                fs::write(&path, "precious").unwrap();
+                let pid = target.pid.to_string();
+                let ran = run_bridge(&[
+                    "attach",
+                    "-p",
+                    &pid,
+                    "-o",
+                    path.to_str().unwrap(),
+                    "-e",
+                    "demo:tik",
+                ]);
+                refused(&ran, status::NO_MATCH, &["demo:tick"]);
+                assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+            },
+        ),
         bpf_test("a_wrong_file_does_not_hide_a_wrong_name", || {
             let target = Target::start("ticker", &["1", "1"]);
             let pid = target.pid.to_string();

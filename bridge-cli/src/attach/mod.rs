@@ -29,8 +29,8 @@ use crate::summary::Summary;
 
 use follow::Follow;
 use stay::Attached;
-use wake::Waker;
-use writer::Writer;
+use wake::{ProcessEnd, Waker};
+use writer::{Output, Writer};
 
 /// What `attach` is asked to do.
 #[derive(Clone, Debug, Default)]
@@ -98,12 +98,11 @@ pub fn run(options: &Options, say: &mut dyn FnMut(Note)) -> Result<Ended> {
     let start = Instant::now();
     let format = export::format(&options.format).ok_or_else(|| unknown_format(&options.format))?;
     whom::check(options)?;
-    // Before any thread: they are to have the ending signals blocked too.
-    let mut waker = Waker::new()?;
     let (held, process) = whom::target(options)?;
-    if let Some(process) = &process {
-        waker.watch(process.pid())?;
-    }
+    let end = process
+        .as_ref()
+        .map(|process| ProcessEnd::of(process.pid()));
+    let end = end.transpose()?;
     let spec = whom::spec(options, process.as_ref())?;
     let mut resolver = Resolver::new(&options.selectors, process.is_some())?;
     let (follow, mut resolved) = match process {
@@ -117,10 +116,12 @@ pub fn run(options: &Options, say: &mut dyn FnMut(Note)) -> Result<Ended> {
     for warning in std::mem::take(&mut resolved.warnings) {
         say(Note::Warning(warning));
     }
-    // Opened after everything that may be wrong with the request: a file that is there already is not
-    // emptied for a request that cannot be served.
-    let writer = Writer::start(format, options.output.as_deref())?;
+    let output = Output::open(options.output.as_deref())?;
     let mut attached = Attached::start(resolved, spec, follow)?;
+    // From here on signals end it in order; until here they end the process, and the kernel takes away
+    // what it had attached. Before the first thread, so that all have them blocked.
+    let mut waker = Waker::new(end)?;
+    let writer = Writer::start(format, output)?;
     if let Some(held) = held {
         attached.command = Some(held.release()?);
     }

@@ -9,7 +9,7 @@ use tracebraid_bpf::spec::{ProbeId, Spec};
 use super::follow::Follow;
 use super::pump::{Finished, Pump};
 use super::wake::{Wake, Waker};
-use super::writer::{Output, Writer};
+use super::writer::{Finish, Writer};
 use super::{Ended, Note};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, What};
@@ -176,7 +176,7 @@ impl Attached {
         say(match added {
             Ok(names) => Note::Detail(format!(
                 "attached to what was loaded meanwhile: {}",
-                names.join(", ")
+                some_of(&names)
             )),
             Err(error) => Note::Warning(format!(
                 "what was loaded meanwhile is not attached: {error:?}"
@@ -222,8 +222,8 @@ impl Attached {
         let mut summary = self.summary(counts);
         summary.late = merge.late;
         match output {
-            Ok(Output::Whole) => {}
-            Ok(Output::ReaderGone | Output::Abandoned) => {
+            Ok(Finish::Whole) => {}
+            Ok(Finish::ReaderGone | Finish::Abandoned) => {
                 summary.unwritten = delivered.saturating_sub(written)
             }
             Err(error) => {
@@ -274,6 +274,15 @@ impl Attached {
             silent,
             ..Summary::default()
         }
+    }
+}
+
+/// The first few names, and how many more there are.
+fn some_of(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    match names.len().checked_sub(SHOWN) {
+        Some(more @ 1..) => format!("{} and {more} more", names[..SHOWN].join(", ")),
+        _ => names.join(", "),
     }
 }
 

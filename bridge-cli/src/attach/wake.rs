@@ -41,12 +41,27 @@ pub(super) struct Waker {
     target: Option<OwnedFd>,
 }
 
+/// The end of a process, to be watched.
+#[derive(Debug)]
+pub(super) struct ProcessEnd(OwnedFd);
+
+impl ProcessEnd {
+    /// Of the process with this number, by now.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Target`] where there is no such process.
+    pub(super) fn of(pid: u32) -> Result<ProcessEnd> {
+        pidfd(pid).map(ProcessEnd)
+    }
+}
+
 impl Waker {
-    /// Blocks the ending signals and takes them from here on.
-    pub(super) fn new() -> Result<Waker> {
+    /// Blocks the ending signals and takes them from here on; also wakes when `target` ends.
+    pub(super) fn new(target: Option<ProcessEnd>) -> Result<Waker> {
         let failed =
             |errno: Errno| Error::new(ErrorKind::Other, "cannot wait for signals").because(errno);
-        let mask: SigSet = ENDING.into_iter().collect();
+        let wanted = |signal: &Signal| *signal != Signal::SIGHUP || !hangups_are_ignored();
+        let mask: SigSet = ENDING.into_iter().filter(wanted).collect();
         let mask_before = SigSet::thread_get_mask().map_err(failed)?;
         mask.thread_block().map_err(failed)?;
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
@@ -54,17 +69,8 @@ impl Waker {
         Ok(Waker {
             signals,
             mask_before,
-            target: None,
+            target: target.map(|end| end.0),
         })
-    }
-
-    /// Also wakes when this process ends.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Target`] where there is no such process.
-    pub(super) fn watch(&mut self, pid: u32) -> Result<()> {
-        self.target = Some(pidfd(pid)?);
-        Ok(())
     }
 
     /// Waits for `time` at most. A signal goes before the end of the target, and both before the tick.
@@ -124,6 +130,16 @@ impl Drop for Waker {
     }
 }
 
+/// Whether the bridge runs under `nohup`. A signal that is blocked is kept although it is ignored, so a
+/// signalfd would take it.
+fn hangups_are_ignored() -> bool {
+    // SAFETY: all zeros is a valid sigaction.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: without a new action the call only writes the present one to `action`.
+    let result = unsafe { libc::sigaction(libc::SIGHUP, std::ptr::null(), &mut action) };
+    result == 0 && action.sa_sigaction == libc::SIG_IGN
+}
+
 /// A descriptor that becomes readable when process `pid` ends.
 fn pidfd(pid: u32) -> Result<OwnedFd> {
     let number = libc::pid_t::try_from(pid).unwrap_or(-1);
@@ -152,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_tick_comes_when_the_time_is_over_and_not_before() {
-        let mut waker = Waker::new().unwrap();
+        let mut waker = Waker::new(None).unwrap();
         let start = Instant::now();
         assert_eq!(waker.wait(Duration::from_millis(30)).unwrap(), Wake::Tick);
         assert!(start.elapsed() >= Duration::from_millis(30));
@@ -161,8 +177,7 @@ mod tests {
     #[test]
     fn the_end_of_the_watched_process_wakes_once() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        let mut waker = Waker::new().unwrap();
-        waker.watch(child.id()).unwrap();
+        let mut waker = Waker::new(Some(ProcessEnd::of(child.id()).unwrap())).unwrap();
         assert_eq!(waker.wait(Duration::from_millis(20)).unwrap(), Wake::Tick);
         child.kill().unwrap();
         assert_eq!(
@@ -177,10 +192,10 @@ mod tests {
     fn a_process_that_is_not_there_is_an_error_of_the_target() {
         let mut child = Command::new("true").spawn().unwrap();
         child.wait().unwrap();
-        let error = Waker::new().unwrap().watch(child.id()).unwrap_err();
+        let error = ProcessEnd::of(child.id()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Target);
         assert_eq!(
-            Waker::new().unwrap().watch(u32::MAX).unwrap_err().kind(),
+            ProcessEnd::of(u32::MAX).unwrap_err().kind(),
             ErrorKind::Target
         );
     }
@@ -189,7 +204,7 @@ mod tests {
     fn a_signal_is_taken_and_the_mask_put_back() {
         std::thread::spawn(|| {
             let before = SigSet::thread_get_mask().unwrap();
-            let mut waker = Waker::new().unwrap();
+            let mut waker = Waker::new(None).unwrap();
             nix::sys::pthread::pthread_kill(nix::sys::pthread::pthread_self(), Signal::SIGINT)
                 .unwrap();
             let wake = waker.wait(Duration::from_secs(10)).unwrap();

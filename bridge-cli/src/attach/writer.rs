@@ -8,7 +8,7 @@
 //! The exporter is flushed whenever the channel is empty: a line waits for the next one only while there
 //! is a next one.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,9 +27,51 @@ const BATCHES: usize = 4;
 /// How often a wait looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// Where the events go, opened and not yet changed.
+#[derive(Debug)]
+pub(super) enum Output {
+    /// The standard output.
+    Standard,
+    /// A file, and what its user calls it.
+    File(File, PathBuf),
+}
+
+impl Output {
+    /// Opens or creates the file; what is in it stays until events are written.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Output`] where that is not possible.
+    pub(super) fn open(path: Option<&Path>) -> Result<Output> {
+        let Some(path) = path else {
+            return Ok(Output::Standard);
+        };
+        let mut options = OpenOptions::new();
+        match options.write(true).create(true).truncate(false).open(path) {
+            Ok(file) => Ok(Output::File(file, path.to_owned())),
+            Err(error) => {
+                let message = format!("cannot create {}", path.display());
+                Err(Error::new(ErrorKind::Output, message).because(error))
+            }
+        }
+    }
+
+    fn into_sink(self) -> Result<(Sink, PathBuf)> {
+        Ok(match self {
+            Output::Standard => (Box::new(io::stdout()), PathBuf::from("the standard output")),
+            Output::File(file, path) => {
+                let ordinary = file.metadata().is_ok_and(|metadata| metadata.is_file());
+                if ordinary {
+                    file.set_len(0).map_err(|error| failed(&path, error))?;
+                }
+                (Box::new(file), path)
+            }
+        })
+    }
+}
+
 /// How the output ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Output {
+pub(super) enum Finish {
     /// Everything was written.
     Whole,
     /// The reader of the pipe went away, which is no failure.
@@ -42,21 +84,18 @@ pub(super) enum Output {
 #[derive(Debug)]
 pub(super) struct Writer {
     batches: Sender<Vec<Event>>,
-    thread: JoinHandle<Result<Output>>,
+    thread: JoinHandle<Result<Finish>>,
     /// Hits that the exporter has taken.
     written: Arc<AtomicU64>,
 }
 
 impl Writer {
-    /// Opens the output and starts the thread.
+    /// Starts the thread. An ordinary file is emptied.
     ///
     /// # Errors
-    /// [`ErrorKind::Output`] where the file cannot be created.
-    pub(super) fn start(format: &Format, output: Option<&Path>) -> Result<Writer> {
-        let (sink, name): (Sink, _) = match output {
-            None => (Box::new(io::stdout()), PathBuf::from("the standard output")),
-            Some(path) => (Box::new(create(path)?), path.to_owned()),
-        };
+    /// [`ErrorKind::Output`] where the file cannot be emptied.
+    pub(super) fn start(format: &Format, output: Output) -> Result<Writer> {
+        let (sink, name) = output.into_sink()?;
         let exporter = (format.create)(sink);
         let (batches, receiver) = channel::bounded(BATCHES);
         let written = Arc::new(AtomicU64::new(0));
@@ -107,7 +146,7 @@ impl Writer {
     ///
     /// # Errors
     /// [`ErrorKind::Output`] where something could not be written.
-    pub(super) fn finish(self, mut go_on: impl FnMut() -> bool) -> (Result<Output>, u64) {
+    pub(super) fn finish(self, mut go_on: impl FnMut() -> bool) -> (Result<Finish>, u64) {
         drop(self.batches);
         let mut patience = 0;
         while !self.thread.is_finished() {
@@ -119,7 +158,7 @@ impl Writer {
             });
             patience += 1;
             if !go_on() {
-                return (Ok(Output::Abandoned), self.written.load(Ordering::Relaxed));
+                return (Ok(Finish::Abandoned), self.written.load(Ordering::Relaxed));
             }
         }
         let result = match self.thread.join() {
@@ -130,20 +169,9 @@ impl Writer {
     }
 }
 
-/// Creates the output file.
-fn create(path: &Path) -> Result<std::fs::File> {
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(path)
-        .map_err(|error| {
-            Error::new(
-                ErrorKind::Output,
-                format!("cannot create {}", path.display()),
-            )
-            .because(error)
-        })
+fn failed(path: &Path, error: io::Error) -> Error {
+    let message = format!("cannot write {}", path.display());
+    Error::new(ErrorKind::Output, message).because(error)
 }
 
 fn write_all(
@@ -151,29 +179,23 @@ fn write_all(
     batches: &Receiver<Vec<Event>>,
     written: &AtomicU64,
     name: &Path,
-) -> Result<Output> {
-    let failed = |error: io::Error| {
-        Error::new(
-            ErrorKind::Output,
-            format!("cannot write {}", name.display()),
-        )
-        .because(error)
-    };
+) -> Result<Finish> {
+    let failed = |error| failed(name, error);
     while let Ok(batch) = batches.recv() {
         for event in &batch {
             if exporter.event(event).map_err(failed)? == Outcome::ReaderGone {
-                return Ok(Output::ReaderGone);
+                return Ok(Finish::ReaderGone);
             }
             if matches!(event.what, What::Hit { .. }) {
                 written.fetch_add(1, Ordering::Relaxed);
             }
         }
         if batches.is_empty() && exporter.flush().map_err(failed)? == Outcome::ReaderGone {
-            return Ok(Output::ReaderGone);
+            return Ok(Finish::ReaderGone);
         }
     }
     Ok(match exporter.finish().map_err(failed)? {
-        Outcome::ReaderGone => Output::ReaderGone,
-        Outcome::Open => Output::Whole,
+        Outcome::ReaderGone => Finish::ReaderGone,
+        Outcome::Open => Finish::Whole,
     })
 }
