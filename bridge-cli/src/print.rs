@@ -153,6 +153,7 @@ fn unsigned(number: u64, base: Base, out: &mut Vec<u8>) {
     match base {
         Base::Decimal => decimal(number, out),
         Base::Hexadecimal => hexadecimal(number, out),
+        Base::Octal if number == 0 => out.push(b'0'),
         Base::Octal => display(format_args!("0{number:o}"), out),
     }
 }

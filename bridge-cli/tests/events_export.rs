@@ -137,6 +137,32 @@ fn every_format_is_in_the_table_once_with_a_name_that_can_be_typed() {
 }
 
 #[test]
+fn the_documentation_has_every_format_and_the_lines_that_are_really_written() {
+    let page = include_str!("../../docs/formats.md");
+    for format in export::formats() {
+        let row = format!("| `{}` | {} |", format.name, format.description);
+        assert!(page.contains(&row), "{row}");
+        assert!(page.contains(&format!("\n## {}\n", format.name)));
+    }
+    let events = sample();
+    let (json, text) = (written("json", &events), written("text", &events));
+    for line in [json.lines().next(), json.lines().nth(3)] {
+        assert!(page.contains(&format!("\n    {}\n", line.unwrap())));
+    }
+    assert!(
+        page.contains(
+            text.lines()
+                .next()
+                .unwrap()
+                .trim_start()
+                .split_once("[001]")
+                .unwrap()
+                .1
+        )
+    );
+}
+
+#[test]
 fn a_name_of_any_bytes_takes_sixteen_columns_and_one_line() {
     let names: [(&[u8], &str); 9] = [
         (b"two words", "       two words-4243 "),

@@ -60,6 +60,11 @@ pub trait KernelTracepoints {
     /// # Errors
     /// Where its format cannot be read.
     fn fields(&self, category: &str, name: &str) -> Result<Vec<(String, String)>>;
+
+    /// Why its events are printed as `name=value` and not as the kernel prints them, where that is so.
+    fn not_as_the_kernel(&self, _category: &str, _name: &str) -> Option<String> {
+        None
+    }
 }
 
 impl KernelTracepoints for Tracefs {
@@ -78,6 +83,11 @@ impl KernelTracepoints for Tracefs {
             .into_iter()
             .map(|field| (field.name, field.type_name))
             .collect())
+    }
+
+    fn not_as_the_kernel(&self, category: &str, name: &str) -> Option<String> {
+        let format = self.format(category, name).ok()?;
+        self.print_fmt(&format).err().map(|unknown| unknown.to_string())
     }
 }
 
@@ -188,6 +198,9 @@ fn add_kernel(
                         .map(|(name, kind)| ("field", format!("{name}: {kind}"))),
                 ),
                 Err(error) => listing.remarks.push(error.to_string()),
+            }
+            if let Some(why) = kernel.not_as_the_kernel(&group, &name) {
+                lines.push(("print", format!("name=value; {why}")));
             }
         }
         listing.rows.push(Row {

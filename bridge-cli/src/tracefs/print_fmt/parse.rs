@@ -11,6 +11,9 @@ use crate::tracefs::format::{FormatField, Shape};
 
 /// How deep expressions may be nested; the deepest of a real kernel has 30.
 const DEEPEST: usize = 200;
+/// How many operators one `print fmt` may have whose operands change with the record. They are evaluated
+/// by recursion, so this bounds the stack; those of a real kernel have 60.
+const MOST_OPERATORS: usize = 500;
 
 /// Variables of the kernel whose values nobody outside can know. What is computed from them is printed
 /// as `<unsupported>`, and the rest of the line as it should be.
@@ -24,6 +27,7 @@ pub(super) struct Parser<'a> {
     /// Variables of the statement expressions around.
     locals: Vec<(String, Scalar)>,
     depth: usize,
+    operators: usize,
 }
 
 type Parsed<T = Expression> = Result<T, UnknownForm>;
@@ -40,6 +44,7 @@ impl<'a> Parser<'a> {
             names,
             locals: Vec::new(),
             depth: 0,
+            operators: 0,
         }
     }
 
@@ -136,6 +141,15 @@ impl<'a> Parser<'a> {
             self.tokens = &self.tokens[1..];
             let right = self.binary(strength + 1)?;
             left = Expression::Binary(operator, Box::new(left), Box::new(right)).folded();
+            self.count(&left)?;
+        }
+    }
+
+    fn count(&mut self, made: &Expression) -> Parsed<()> {
+        self.operators += usize::from(!matches!(made, Expression::Number(..)));
+        match self.operators > MOST_OPERATORS {
+            true => Err(UnknownForm::new("too many operators")),
+            false => Ok(()),
         }
     }
 
@@ -181,6 +195,7 @@ impl<'a> Parser<'a> {
             let index = self.expression()?;
             self.expect("]")?;
             of = Expression::Index(Box::new(of), Box::new(index));
+            self.count(&of)?;
         }
         if self.is(".") || self.is("->") {
             return Err(UnknownForm::new("a member of a structure"));
