@@ -9,10 +9,10 @@ use super::{Names, UnknownForm};
 use crate::tracefs::c_type::{self, Scalar};
 use crate::tracefs::format::{FormatField, Shape};
 
-/// How deep expressions may be nested; the deepest of a real kernel has 30.
+/// How deep expressions may be nested. Those of Linux 6.18 stay below 40.
 const DEEPEST: usize = 200;
 /// How many operators one `print fmt` may have whose operands change with the record. They are evaluated
-/// by recursion, so this bounds the stack; those of a real kernel have 60.
+/// by recursion, so this bounds the stack. Those of Linux 6.18 have fewer than 12.
 const MOST_OPERATORS: usize = 500;
 
 /// Variables of the kernel whose values nobody outside can know. What is computed from them is printed
