@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 pub(crate) const WORDS: usize = 64;
+pub(crate) const REGISTERS: usize = 34;
 pub(crate) const TEXTS: usize = 32;
 pub(crate) const STRING_LIMIT: usize = 4096;
 pub(crate) const CHAIN: usize = 4;
@@ -64,12 +65,13 @@ macro_rules! plain {
 }
 
 plain! {
-    struct Settings(56 + 4 * EVENTS + CPUS / 8) {
+    struct Settings(64 + 4 * EVENTS + CPUS / 8) {
         entries: u32,
         cpus: u32,
         string_limit: u32,
         text_bytes: u32,
         scratch_slots: u32,
+        registers: u32,
         first_argument: u32,
         instruction_pointer: u32,
         single_process: u32,
@@ -79,6 +81,7 @@ plain! {
         filter_cpus: u32,
         kernel_events_of_all: u32,
         exit_tells_last: u32,
+        reserved: u32,
         kernel_entry: [u32; EVENTS],
         cpu_mask: [u64; CPUS / 64],
     }
@@ -123,5 +126,6 @@ pub(crate) mod record {
     pub(crate) const TASK: usize = 32;
     pub(crate) const TEXT_HEAD: usize = 16;
     /// `struct scratch` without the text behind it.
-    pub(crate) const SCRATCH: usize = 64 + 8 * super::WORDS + 16 * super::TEXTS;
+    pub(crate) const SCRATCH: usize =
+        80 + 8 * super::REGISTERS + 8 * super::WORDS + 16 * super::TEXTS;
 }

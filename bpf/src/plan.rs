@@ -448,7 +448,7 @@ const NO_PLACE: abi::Place = abi::Place {
 /// A place that cannot be had stays in the list as `PLACE_NONE`: it costs that argument only.
 fn place(argument: &Argument) -> abi::Place {
     let width = argument.width;
-    let offset = registers::offset;
+    let word = registers::word;
     match &argument.place {
         Place::Constant(value) => abi::Place {
             displacement: *value,
@@ -456,7 +456,7 @@ fn place(argument: &Argument) -> abi::Place {
             width,
             ..NO_PLACE
         },
-        Place::Register { register, high } => match offset(*register) {
+        Place::Register { register, high } => match word(*register) {
             Some(base) => abi::Place {
                 base,
                 kind: abi::PLACE_REGISTER,
@@ -472,12 +472,12 @@ fn place(argument: &Argument) -> abi::Place {
             displacement,
         } => {
             let (base, base_known) = match base {
-                Some(register) => (offset(*register), true),
+                Some(register) => (word(*register), true),
                 None => (Some(abi::NO_REGISTER), true),
             };
             let (index, shift) = match index {
                 Some((register, scale)) if matches!(scale, 1 | 2 | 4 | 8) => {
-                    (offset(*register), scale.trailing_zeros() as u8)
+                    (word(*register), scale.trailing_zeros() as u8)
                 }
                 Some(_) => (None, 0),
                 None => (Some(abi::NO_REGISTER), 0),
@@ -499,7 +499,7 @@ fn place(argument: &Argument) -> abi::Place {
             displacement,
             address_only,
         } => {
-            let Some(base) = offset(crate::spec::Register::Rip) else {
+            let Some(base) = word(crate::spec::Register::Rip) else {
                 return NO_PLACE;
             };
             if *address_only {

@@ -1,12 +1,13 @@
-//! Where user registers stand in the kernel's `pt_regs`, which a user probe's program is handed.
+//! Where user registers stand in the kernel's `pt_regs`, which a user probe's program is handed. Counted
+//! in 64-bit words.
 
 use crate::spec::Register;
 
-/// Byte offset of a register in `pt_regs` (arch/x86/include/asm/ptrace.h); `None` where this machine
+/// The word of `pt_regs` that is a register (arch/x86/include/asm/ptrace.h); `None` where this machine
 /// has no such register.
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn offset(register: Register) -> Option<u16> {
-    let word = match register {
+pub(crate) fn word(register: Register) -> Option<u16> {
+    Some(match register {
         Register::R15 => 0,
         Register::R14 => 1,
         Register::R13 => 2,
@@ -24,20 +25,35 @@ pub(crate) fn offset(register: Register) -> Option<u16> {
         Register::Rdi => 14,
         Register::Rip => 16,
         Register::Rsp => 19,
-    };
-    Some(word * 8)
+    })
 }
 
 /// See the other one.
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn offset(_register: Register) -> Option<u16> {
+pub(crate) fn word(_register: Register) -> Option<u16> {
     None
 }
 
-/// `pt_regs` offsets of the first argument and of the instruction pointer.
-#[cfg(target_arch = "x86_64")]
-pub(crate) const CALL: (u32, u32) = (14 * 8, 16 * 8);
+/// Words of `pt_regs`, and which are the first argument and the instruction pointer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    pub(crate) words: u32,
+    pub(crate) first_argument: u32,
+    pub(crate) instruction_pointer: u32,
+}
 
-/// `pt_regs` offsets of the first argument (`x0`) and of the instruction pointer (`pc`).
+/// `rdi` and `rip`.
+#[cfg(target_arch = "x86_64")]
+pub(crate) const LAYOUT: Layout = Layout {
+    words: 21,
+    first_argument: 14,
+    instruction_pointer: 16,
+};
+
+/// `x0` and `pc` of arm64's `user_pt_regs`.
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) const CALL: (u32, u32) = (0, 32 * 8);
+pub(crate) const LAYOUT: Layout = Layout {
+    words: 34,
+    first_argument: 0,
+    instruction_pointer: 32,
+};

@@ -14,6 +14,8 @@
 
 /* Words of one user record: the slots of a tracepoint, or the arguments of a foreign probe. */
 #define ABI_WORDS 64
+/* Words of pt_regs that are kept: all of x86-64's, the general ones of arm64's. */
+#define ABI_REGISTERS 34
 /* Texts of one user record: each takes two slots. */
 #define ABI_TEXTS 32
 /* The longest string that may be asked for. */
@@ -55,7 +57,8 @@ struct settings {
 	__u32 text_bytes;
 	/* Scratch slots, a power of two. */
 	__u32 scratch_slots;
-	/* Where in pt_regs the first argument and the instruction pointer are. */
+	/* Words of pt_regs, and which of them are the first argument and the instruction pointer. */
+	__u32 registers;
 	__u32 first_argument;
 	__u32 instruction_pointer;
 	/* Which filters narrow. A single process is compared, several are looked up. */
@@ -67,6 +70,7 @@ struct settings {
 	__u32 kernel_events_of_all;
 	/* The tracepoint sched_process_exit says itself whether a thread was the last. */
 	__u32 exit_tells_last;
+	__u32 reserved;
 	__u32 kernel_entry[ABI_EVENTS];
 	__u64 cpu_mask[ABI_CPUS / 64];
 };
@@ -100,7 +104,7 @@ enum abi_place {
 	ABI_PLACE_TEXT,
 	/* `displacement` is the value. */
 	ABI_PLACE_CONSTANT,
-	/* The register at offset `base` of pt_regs, shifted right by `shift` bits. */
+	/* Word `base` of pt_regs, shifted right by `shift` bits. */
 	ABI_PLACE_REGISTER,
 	/* `width` bytes at base + (index << shift) + displacement; ABI_NO_REGISTER for neither. */
 	ABI_PLACE_MEMORY,
@@ -217,12 +221,14 @@ struct text_head {
 struct scratch {
 	__u32 busy;
 	__u32 used;
+	struct location at;
+	__u64 registers[ABI_REGISTERS];
 	struct user_record record;
 	__u64 words[ABI_WORDS];
 	struct text_head heads[ABI_TEXTS];
 };
 
-_Static_assert(sizeof(struct settings) == 56 + 4 * ABI_EVENTS + ABI_CPUS / 8, "settings");
+_Static_assert(sizeof(struct settings) == 64 + 4 * ABI_EVENTS + ABI_CPUS / 8, "settings");
 _Static_assert(sizeof(struct counter) == 24, "counter");
 _Static_assert(sizeof(struct location) == 16, "location");
 _Static_assert(sizeof(struct place) == 16, "place");
@@ -237,6 +243,6 @@ _Static_assert(sizeof(struct enter_record) == 96, "enter_record");
 _Static_assert(sizeof(struct exit_record) == 56, "exit_record");
 _Static_assert(sizeof(struct user_record) == 56, "user_record");
 _Static_assert(sizeof(struct text_head) == 16, "text_head");
-_Static_assert(sizeof(struct scratch) == 64 + 8 * ABI_WORDS + 16 * ABI_TEXTS, "scratch");
+_Static_assert(sizeof(struct scratch) == 80 + 8 * ABI_REGISTERS + 8 * ABI_WORDS + 16 * ABI_TEXTS, "scratch");
 
 #endif

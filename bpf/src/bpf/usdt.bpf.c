@@ -6,6 +6,11 @@
  * The programs may sleep, since memory that nobody has touched yet can only be read by faulting it in.
  * They may be preempted too, so they hold no per-CPU data: what is fetched goes into a scratch slot
  * that a compare-and-swap has made theirs, and from there into the ring in one go.
+ *
+ * From 6.13 on the kernel itself would give them per-CPU data: a function that takes 64 bytes of stack
+ * or more is moved to a "private stack" of the CPU, which two threads inside the program then share
+ * (seen on 7.2: a kernel oops). So no function here takes more than 48 bytes. They are many and small
+ * for that reason, keep what they know in the scratch slot, and a test counts their bytes.
  */
 #include "shared.bpf.h"
 
@@ -29,17 +34,10 @@ struct {
 	__type(value, struct scratch);
 } scratch_slots SEC(".maps");
 
-/* What the loops' bodies share. They are functions of their own, so that the verifier walks each once. */
-struct work {
-	const void *ctx;
-	struct scratch *scratch;
-	const struct location *at;
-};
-
 /* Slots looked at before giving up. */
 #define TRIES 16
 
-static __always_inline struct scratch *scratch_get(__u32 tid)
+static __noinline struct scratch *scratch_get(__u32 tid)
 {
 	for (__u32 i = 0; i < TRIES; i++) {
 		__u32 index = (tid + i) & (settings.scratch_slots - 1);
@@ -66,16 +64,13 @@ static __always_inline long read_user(void *to, __u32 size, __u64 address)
 	return bpf_copy_from_user(to, size, (void *)address);
 }
 
-static __always_inline __u64 saved_register(const void *ctx, __u32 offset)
+static __always_inline __u64 saved_register(const struct scratch *scratch, __u32 word)
 {
-	__u64 value = 0;
-
-	bpf_probe_read_kernel(&value, sizeof(value), (const char *)ctx + offset);
-	return value;
+	return word < ABI_REGISTERS ? scratch->registers[word] : 0;
 }
 
-static __always_inline void read_text(struct scratch *scratch, struct text_head *head,
-				      __u64 address, __u64 length)
+static __noinline int read_text(struct scratch *scratch, struct text_head *head, __u64 address,
+				__u64 length)
 {
 	__u32 limit = settings.string_limit;
 	__u32 used = scratch->used, to_page_end = 4096 - (address & 4095);
@@ -87,32 +82,34 @@ static __always_inline void read_text(struct scratch *scratch, struct text_head 
 	head->status = ABI_TEXT_READ;
 	if (!address) {
 		head->status = ABI_TEXT_NULL;
-		return;
+		return 0;
 	}
 	/* With no room left the text is cut to nothing, which its full length tells. */
 	if (!length || used > settings.text_bytes - limit)
-		return;
+		return 0;
 	take = length < limit ? length : limit;
 	if (take > limit)
-		return;
+		return 0;
 	to = (char *)(scratch + 1) + used;
 	if (read_user(to, take, address)) {
 		/* A wrong length runs off the end of what is mapped: keep what is there. */
 		if (take <= to_page_end || to_page_end > limit || read_user(to, to_page_end, address)) {
 			head->status = ABI_TEXT_FAULT;
-			return;
+			return 0;
 		}
 		take = to_page_end;
 	}
 	head->length = take;
 	scratch->used = used + take;
+	return 0;
 }
 
-static long one_text(__u64 i, struct work *work)
+/* The bodies of loops are functions, so that the verifier walks each once. */
+static long one_text(__u64 i, struct scratch **context)
 {
-	__u32 index = work->at->first_place + i;
+	struct scratch *scratch = *context;
+	__u32 index = scratch->at.first_place + i;
 	struct place *pair = bpf_map_lookup_elem(&places, &index);
-	struct scratch *scratch = work->scratch;
 
 	if (!pair || i >= ABI_TEXTS)
 		return 1;
@@ -121,44 +118,44 @@ static long one_text(__u64 i, struct work *work)
 	return 0;
 }
 
-static __always_inline void read_slots(struct work *work)
+static __noinline int read_slots(struct scratch *scratch)
 {
-	struct scratch *scratch = work->scratch;
-	__u32 words = work->at->words;
-	__u64 slots = saved_register(work->ctx, settings.first_argument);
+	__u32 words = scratch->at.words;
 
 	if (words > ABI_WORDS)
-		return;
+		return 0;
 	scratch->record.words = words;
-	if (words && read_user(scratch->words, words * 8, slots))
-		return;
+	if (words &&
+	    read_user(scratch->words, words * 8, saved_register(scratch, settings.first_argument)))
+		return 0;
 	scratch->record.valid = -1;
-	scratch->record.texts = work->at->texts;
-	if (work->at->texts)
-		bpf_loop(work->at->texts, one_text, work, 0);
+	scratch->record.texts = scratch->at.texts;
+	bpf_loop(scratch->at.texts, one_text, &scratch, 0);
+	return 0;
 }
 
 /* Raw bits; the bridge cuts them to their width and extends the sign. */
-static __always_inline bool read_place(const void *ctx, const struct place *place, __u64 *value)
+static __noinline int read_place(const struct scratch *scratch, const struct place *place,
+				 __u64 *value)
 {
 	__u64 address = place->displacement;
 
+	*value = 0;
 	switch (place->kind) {
 	case ABI_PLACE_CONSTANT:
 		*value = address;
 		return true;
 	case ABI_PLACE_REGISTER:
-		*value = saved_register(ctx, place->base) >> (place->shift & 63);
+		*value = saved_register(scratch, place->base) >> (place->shift & 63);
 		return true;
 	case ABI_PLACE_ADDRESS:
-		*value = address + saved_register(ctx, settings.instruction_pointer);
+		*value = address + saved_register(scratch, settings.instruction_pointer);
 		return true;
 	case ABI_PLACE_MEMORY:
 		if (place->base != ABI_NO_REGISTER)
-			address += saved_register(ctx, place->base);
+			address += saved_register(scratch, place->base);
 		if (place->index != ABI_NO_REGISTER)
-			address += saved_register(ctx, place->index) << (place->shift & 63);
-		*value = 0;
+			address += saved_register(scratch, place->index) << (place->shift & 63);
 		switch (place->width) {
 		case 1:
 			return read_user(value, 1, address) == 0;
@@ -173,98 +170,131 @@ static __always_inline bool read_place(const void *ctx, const struct place *plac
 	return false;
 }
 
-static long one_argument(__u64 i, struct work *work)
+static long one_argument(__u64 i, struct scratch **context)
 {
-	__u32 index = work->at->first_place + i;
+	struct scratch *scratch = *context;
+	__u32 index = scratch->at.first_place + i;
 	struct place *place = bpf_map_lookup_elem(&places, &index);
-	__u64 value = 0;
 
 	if (!place || i >= ABI_WORDS)
 		return 1;
-	if (read_place(work->ctx, place, &value))
-		work->scratch->record.valid |= 1ull << i;
-	work->scratch->words[i] = value;
+	if (read_place(scratch, place, &scratch->words[i]))
+		scratch->record.valid |= 1ull << i;
 	return 0;
 }
 
-static __always_inline void read_arguments(struct work *work)
+static __noinline int read_arguments(struct scratch *scratch)
 {
-	work->scratch->record.words = work->at->words;
-	bpf_loop(work->at->words, one_argument, work, 0);
+	scratch->record.words = scratch->at.words;
+	bpf_loop(scratch->at.words, one_argument, &scratch, 0);
+	return 0;
 }
 
-static __always_inline void put(struct counter *counter, struct scratch *scratch)
+/* Copies the parts of a record that are not constant in size. */
+static __always_inline void copy(struct bpf_dynptr *room, struct scratch *scratch, __u32 words,
+				 __u32 texts)
 {
-	struct user_record *record = &scratch->record;
-	__u32 words = record->words * 8, texts = record->texts * sizeof(struct text_head);
-	__u32 bytes = scratch->used, at = sizeof(*record);
+	__u32 at = sizeof(scratch->record), bytes = scratch->record.text_bytes;
+
+	bpf_dynptr_write(room, 0, &scratch->record, sizeof(scratch->record), 0);
+	bpf_dynptr_write(room, at, scratch->words, words, 0);
+	at += words;
+	bpf_dynptr_write(room, at, scratch->heads, texts, 0);
+	at += texts;
+	if (bytes <= settings.text_bytes)
+		bpf_dynptr_write(room, at, scratch + 1, bytes, 0);
+}
+
+/* Whether the record went into the ring. */
+static __noinline int put(struct scratch *scratch)
+{
+	__u32 words = scratch->record.words * 8;
+	__u32 texts = scratch->record.texts * sizeof(struct text_head);
 	unsigned long flags;
 	struct bpf_dynptr room;
 	void *ring;
+	int done = false;
 
-	if (words > sizeof(scratch->words) || texts > sizeof(scratch->heads) ||
-	    bytes > settings.text_bytes)
-		return;
-	record->text_bytes = bytes;
+	if (words > sizeof(scratch->words) || texts > sizeof(scratch->heads))
+		return false;
+	scratch->record.text_bytes = scratch->used;
 	keep_others_away(flags);
 	ring = ring_here();
-	if (!ring) {
-		if (counter)
-			__sync_fetch_and_add(&counter->ring_full, 1);
+	if (!ring)
 		goto out;
-	}
-	if (bpf_ringbuf_reserve_dynptr(ring, at + words + texts + bytes, 0, &room)) {
-		if (counter)
-			__sync_fetch_and_add(&counter->ring_full, 1);
+	if (bpf_ringbuf_reserve_dynptr(ring, sizeof(scratch->record) + words + texts + scratch->used, 0,
+				       &room)) {
 		bpf_ringbuf_discard_dynptr(&room, BPF_RB_NO_WAKEUP);
 		goto out;
 	}
-	record->header.time = bpf_ktime_get_ns();
-	bpf_dynptr_write(&room, 0, record, sizeof(*record), 0);
-	bpf_dynptr_write(&room, at, scratch->words, words, 0);
-	at += words;
-	bpf_dynptr_write(&room, at, scratch->heads, texts, 0);
-	at += texts;
-	bpf_dynptr_write(&room, at, scratch + 1, bytes, 0);
+	scratch->record.header.time = bpf_ktime_get_ns();
+	copy(&room, scratch, words, texts);
 	bpf_ringbuf_submit_dynptr(&room, BPF_RB_NO_WAKEUP);
+	done = true;
 out:
 	let_others_in(flags);
+	return done;
 }
 
-static __always_inline int hit(const void *ctx, __u32 index)
+enum outcome { DELIVERED, RING_FULL, NO_SCRATCH };
+
+static __noinline int count(__u32 entry, enum outcome outcome)
+{
+	struct counter *counter = counter_of(entry);
+
+	if (!counter)
+		return 0;
+	__sync_fetch_and_add(&counter->hits, 1);
+	if (outcome == RING_FULL)
+		__sync_fetch_and_add(&counter->ring_full, 1);
+	else if (outcome == NO_SCRATCH)
+		__sync_fetch_and_add(&counter->no_scratch, 1);
+	return 0;
+}
+
+static __noinline int record(struct scratch *scratch)
+{
+	scratch->record.valid = 0;
+	scratch->record.words = 0;
+	scratch->record.texts = 0;
+	scratch->used = 0;
+	if (scratch->at.fetch == ABI_FETCH_SLOTS)
+		read_slots(scratch);
+	else
+		read_arguments(scratch);
+	fill_header(&scratch->record.header, scratch->at.entry);
+	return put(scratch) ? DELIVERED : RING_FULL;
+}
+
+static __noinline int filtered_out(void)
 {
 	__u64 id = bpf_get_current_pid_tgid();
+
+	return !is_user_wanted(id >> 32, (__u32)id) || !cpu_wanted();
+}
+
+/* Does what the locations of one address say. */
+static __always_inline int hit(const void *ctx, __u32 index)
+{
 	struct scratch *scratch;
 
-	if (!is_user_wanted(id >> 32, (__u32)id) || !cpu_wanted())
+	if (filtered_out())
 		return 0;
-	scratch = scratch_get((__u32)id);
+	scratch = scratch_get((__u32)bpf_get_current_pid_tgid());
+	if (scratch)
+		bpf_probe_read_kernel(scratch->registers, settings.registers * 8, ctx);
 	for (__u32 i = 0; i < ABI_CHAIN; i++) {
 		struct location *at = bpf_map_lookup_elem(&locations, &index);
-		struct counter *counter;
 
 		if (!at)
 			break;
-		counter = counter_of(at->entry);
-		if (counter)
-			__sync_fetch_and_add(&counter->hits, 1);
-		if (scratch) {
-			struct work work = { ctx, scratch, at };
-
-			fill_header(&scratch->record.header, at->entry);
-			scratch->record.valid = 0;
-			scratch->record.words = 0;
-			scratch->record.texts = 0;
-			scratch->used = 0;
-			if (at->fetch == ABI_FETCH_SLOTS)
-				read_slots(&work);
-			else
-				read_arguments(&work);
-			put(counter, scratch);
-		} else if (counter) {
-			__sync_fetch_and_add(&counter->no_scratch, 1);
-		}
 		index = at->next;
+		if (scratch) {
+			scratch->at = *at;
+			count(at->entry, record(scratch));
+		} else {
+			count(at->entry, NO_SCRATCH);
+		}
 		if (!index)
 			break;
 	}

@@ -10,9 +10,9 @@ use tracebraid_bpf::spec::{
 };
 use tracebraid_bpf::{ErrorKind, Options, Session};
 
-use crate::{Outcome, mine, same, tid, under};
+use crate::{Outcome, Test, mine, same, tid, under};
 
-pub(crate) const TESTS: &[(&str, fn() -> Outcome)] = &[
+pub(crate) const TESTS: &[Test] = &[
     ("switches_of_this_thread_name_it_as_prev_or_next", switches),
     ("only_the_system_calls_that_were_named_arrive", system_calls),
     (
@@ -411,7 +411,7 @@ fn all_but() -> Outcome {
     let run = |filter: Filter| -> Result<usize, libtest_mimic::Failed> {
         let spec = Spec {
             filter,
-            ..spec(&[calls.clone()])
+            ..spec(std::slice::from_ref(&calls))
         };
         let seen = under(&spec, &Options::default(), || {
             // SAFETY: no preconditions.

@@ -14,6 +14,9 @@ use tracebraid_bpf::{ErrorKind, Options, Session};
 
 type Outcome = Result<(), Failed>;
 
+/// The sentence that a test proves, and the test.
+type Test = (&'static str, fn() -> Outcome);
+
 fn main() {
     let mut arguments = Arguments::from_args();
     // The tests probe the same stubs of the same process.

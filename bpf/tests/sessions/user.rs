@@ -9,9 +9,9 @@ use tracebraid_bpf::spec::{
 };
 use tracebraid_bpf::{ErrorKind, Options, Session};
 
-use crate::{Outcome, mine, perf, same, stubs, under};
+use crate::{Outcome, Test, mine, perf, same, stubs, under};
 
-pub(crate) const TESTS: &[(&str, fn() -> Outcome)] = &[
+pub(crate) const TESTS: &[Test] = &[
     ("the_slots_of_a_tracepoint_arrive_with_their_text", || {
         slots(&Options::default())
     }),
