@@ -574,7 +574,7 @@ fn absent() -> Outcome {
     Ok(())
 }
 
-fn pin(cpus: &[u32]) {
+pub(crate) fn pin(cpus: &[u32]) {
     // SAFETY: an all-zero cpu_set_t is the empty set; CPU numbers are below its size.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();

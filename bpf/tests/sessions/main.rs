@@ -1,13 +1,13 @@
 //! Real sessions against this very process: it probes itself and counts its own hits.
 //!
-//! Without the rights each test is ignored with the reason as its kind; with
-//! `TRACEBRAID_REQUIRE=bpf` it fails instead.
+//! Without the rights each test is ignored and says why; with `TRACEBRAID_REQUIRE=bpf` it fails.
 
+mod faults;
 mod kernel;
 mod stubs;
 mod user;
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use tracebraid_bpf::record::{Lost, Record};
 use tracebraid_bpf::spec::{Filter, Spec};
 use tracebraid_bpf::{ErrorKind, Options, Session};
@@ -21,24 +21,25 @@ fn main() {
     let mut arguments = Arguments::from_args();
     // The tests probe the same stubs of the same process.
     arguments.test_threads = Some(1);
-    let missing = missing();
     let required = std::env::var("TRACEBRAID_REQUIRE")
         .is_ok_and(|wanted| wanted.split(',').any(|word| word == "bpf"));
-    let trials = [kernel::TESTS, user::TESTS]
-        .concat()
-        .into_iter()
-        .map(|(name, test)| {
-            let Some(reason) = missing.clone() else {
-                return Trial::test(name, test);
-            };
-            let kind = reason.clone();
-            let trial = Trial::test(name, move || Err(format!("required, but {reason}").into()));
-            if required {
-                trial
-            } else {
-                trial.with_kind(kind).with_ignored_flag(true)
-            }
-        });
+    let rights = missing();
+    let faults = rights.clone().or_else(faults::missing);
+    let groups = [
+        (kernel::TESTS, &rights),
+        (user::TESTS, &rights),
+        (faults::TESTS, &faults),
+    ];
+    let trials = groups.into_iter().flat_map(|(tests, missing)| {
+        tests.iter().map(|&(name, test)| {
+            let missing = missing.clone();
+            Trial::ignorable_test(name, move || match missing {
+                Some(reason) if required => Err(format!("required, but {reason}").into()),
+                Some(reason) => Ok(Completion::ignored_with(reason)),
+                None => test().map(|()| Completion::Completed),
+            })
+        })
+    });
     libtest_mimic::run(&arguments, trials.collect()).exit();
 }
 
