@@ -24,6 +24,7 @@ mod programs {
         for name in SOURCES {
             let built = SkeletonBuilder::new()
                 .source(format!("src/bpf/{name}.bpf.c"))
+                .obj(out.join(format!("{name}.bpf.o")))
                 .clang(&clang)
                 // v3 has the compare-and-swap that scratch slots are taken with.
                 .clang_args(["-mcpu=v3", "-Wall"])

@@ -230,3 +230,155 @@ impl<'a> Reader<'a> {
 }
 
 const _: () = assert!(record::HEADER == 8 + 4 * 4 + 16 && record::TASK == 4 * 4 + 16);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Body;
+    use crate::spec::{Place, ProbeId};
+
+    fn header(entry: u32) -> Vec<u8> {
+        let mut bytes = 123u64.to_ne_bytes().to_vec();
+        for word in [entry, 10, 11, 0] {
+            bytes.extend(word.to_ne_bytes());
+        }
+        bytes.extend(b"name\0\0\0\0\0\0\0\0\0\0\0\0");
+        bytes
+    }
+
+    fn user_record(valid: u64, words: &[u64], texts: &[(u64, u32, u32)], text: &[u8]) -> Vec<u8> {
+        let mut bytes = header(0);
+        bytes.extend(valid.to_ne_bytes());
+        bytes.extend((words.len() as u16).to_ne_bytes());
+        bytes.extend((texts.len() as u16).to_ne_bytes());
+        bytes.extend((text.len() as u32).to_ne_bytes());
+        bytes.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+        for (full, length, status) in texts {
+            bytes.extend(full.to_ne_bytes());
+            bytes.extend(length.to_ne_bytes());
+            bytes.extend(status.to_ne_bytes());
+        }
+        bytes.extend(text);
+        bytes
+    }
+
+    fn entry(shape: Shape) -> Vec<Entry> {
+        vec![Entry {
+            probes: vec![(ProbeId(5), 2), (ProbeId(6), 3)],
+            shape,
+        }]
+    }
+
+    fn decoded(bytes: &[u8], shape: Shape) -> Option<Vec<Record>> {
+        let mut records = Vec::new();
+        decode(bytes, 7, &entry(shape), &mut records)?;
+        Some(records)
+    }
+
+    #[test]
+    fn each_probe_of_an_entry_gets_the_record_with_its_own_location() {
+        let argument = Argument {
+            width: 8,
+            signed: false,
+            float: false,
+            place: Place::Constant(0),
+        };
+        let bytes = user_record(1, &[42], &[], &[]);
+        let records = decoded(&bytes, Shape::Arguments(vec![argument])).unwrap();
+        let bodies: Vec<_> = records
+            .iter()
+            .map(|one| (one.probe, one.body.clone()))
+            .collect();
+        let body = |location| Body::Arguments {
+            location,
+            values: vec![Some(42)],
+        };
+        assert_eq!(bodies, [(ProbeId(5), body(2)), (ProbeId(6), body(3))]);
+        assert_eq!(
+            (records[0].time, records[0].cpu, records[0].tgid),
+            (123, 7, 10)
+        );
+    }
+
+    #[test]
+    fn the_width_and_sign_of_an_argument_decide_its_value() {
+        for (bits, width, signed, value) in [
+            (200u64, 1, false, 200i64),
+            (-56i64 as u64, 1, false, 200),
+            (200, 1, true, -56),
+            (0xffff_8000, 2, true, -32768),
+            (0xffff_8000, 2, false, 32768),
+            (u64::MAX, 4, false, 0xffff_ffff),
+            (u64::MAX, 8, true, -1),
+            (300, 1, false, 44),
+        ] {
+            assert_eq!(
+                extend(bits, width, signed),
+                value as u64,
+                "{bits:#x} {width} {signed}"
+            );
+        }
+    }
+
+    #[test]
+    fn texts_are_taken_from_one_row_of_bytes() {
+        let texts = [(5, 5, 0), (0, 0, 1), (9, 0, 2), (1000, 3, 0)];
+        let bytes = user_record(u64::MAX, &[1, 2], &texts, b"helloabc");
+        let records = decoded(&bytes, Shape::Slots).unwrap();
+        let text = |bytes: &[u8], full_length| Text::Bytes {
+            bytes: bytes.into(),
+            full_length,
+        };
+        let texts = vec![
+            text(b"hello", 5),
+            Text::Null,
+            Text::Fault,
+            text(b"abc", 1000),
+        ];
+        assert_eq!(
+            records[0].body,
+            Body::Slots {
+                slots: Some(vec![1, 2]),
+                texts
+            }
+        );
+    }
+
+    #[test]
+    fn a_record_that_is_cut_anywhere_is_refused_and_nothing_comes_of_it() {
+        let whole = user_record(u64::MAX, &[1, 2], &[(5, 5, 0)], b"hello");
+        assert!(decoded(&whole, Shape::Slots).is_some());
+        for length in 0..whole.len() {
+            assert!(
+                decoded(&whole[..length], Shape::Slots).is_none(),
+                "{length} bytes"
+            );
+        }
+        let mut unknown = whole;
+        unknown[8] = 1;
+        assert!(decoded(&unknown, Shape::Slots).is_none());
+    }
+
+    #[test]
+    fn a_file_name_that_fills_its_room_says_that_it_was_cut() {
+        let record = |length: i32, room: &[u8]| {
+            let mut bytes = header(0);
+            bytes.extend(9u32.to_ne_bytes());
+            bytes.extend(length.to_ne_bytes());
+            bytes.extend(room);
+            decoded(&bytes, Shape::Exec).unwrap().remove(0).body
+        };
+        let exec = |filename| Body::Exec {
+            filename,
+            old_tid: 9,
+        };
+        let text = |bytes: &[u8], full_length| Text::Bytes {
+            bytes: bytes.into(),
+            full_length,
+        };
+        assert_eq!(record(4, b"/ab\0...."), exec(text(b"/ab", 3)));
+        assert_eq!(record(8, b"/abcdef\0"), exec(text(b"/abcdef", 8)));
+        assert_eq!(record(-14, b"\0\0\0\0\0\0\0\0"), exec(Text::Fault));
+        assert_eq!(record(9, b"/abcdef\0"), exec(Text::Fault));
+    }
+}

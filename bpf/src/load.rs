@@ -428,3 +428,58 @@ impl Drop for Messages {
         libbpf_rs::set_print(self.before);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    /// The stack of a BPF function, as the highest offset below `r10` that its section uses.
+    fn deepest(object: &[u8]) -> i64 {
+        let u16_at = |at: usize| u16::from_le_bytes([object[at], object[at + 1]]) as usize;
+        let u64_at = |at: usize| {
+            u64::from_le_bytes(object[at..at + 8].try_into().expect("8 bytes")) as usize
+        };
+        let (table, size, count) = (u64_at(0x28), u16_at(0x3a), u16_at(0x3c));
+        let mut deepest = 0;
+        let mut instructions = 0;
+        for section in (0..count).map(|index| table + index * size) {
+            // SHF_EXECINSTR
+            if u64_at(section + 8) & 4 == 0 {
+                continue;
+            }
+            let (start, length) = (u64_at(section + 0x18), u64_at(section + 0x20));
+            let mut copied = None;
+            for code in object[start..start + length].chunks_exact(8) {
+                let (class, to, from) = (code[0] & 7, code[1] & 15, code[1] >> 4);
+                let offset = i64::from(i16::from_le_bytes([code[2], code[3]]));
+                let immediate = i64::from(i32::from_le_bytes([code[4], code[5], code[6], code[7]]));
+                let below = match class {
+                    // Loads name it as source, stores as destination.
+                    1 if from == 10 => offset,
+                    2 | 3 if to == 10 => offset,
+                    // rX = r10; rX += immediate
+                    7 if code[0] == 0x07 && copied == Some(to) => immediate,
+                    _ => 0,
+                };
+                copied = (code[0] == 0xbf && from == 10).then_some(to);
+                deepest = deepest.max(-below);
+                instructions += 1;
+            }
+        }
+        assert!(
+            instructions > 100,
+            "{instructions} instructions cannot be all"
+        );
+        deepest
+    }
+
+    #[test]
+    fn programs_that_may_sleep_stay_off_the_private_stack_of_a_cpu() {
+        let object = include_bytes!(concat!(env!("OUT_DIR"), "/usdt.bpf.o"));
+        let deepest = deepest(object);
+        assert!(
+            deepest <= 48,
+            "a function uses {deepest} bytes of stack; 48 are safe"
+        );
+        // The scheduler's programs hold whole records there, which the kernel's guard allows.
+        assert!(self::deepest(include_bytes!(concat!(env!("OUT_DIR"), "/sched.bpf.o"))) > 48);
+    }
+}

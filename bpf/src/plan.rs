@@ -522,3 +522,223 @@ fn place(argument: &Argument) -> abi::Place {
         Place::Unsupported(_) => NO_PLACE,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{Dynamic, KernelProbe, Register, UserProbe};
+
+    fn user(id: u32, offset: u64, semaphore: u64, fetch: Fetch) -> UserProbe {
+        let binary = std::env::current_exe().unwrap();
+        let locations = vec![Location {
+            offset,
+            semaphore,
+            fetch,
+        }];
+        UserProbe {
+            id: ProbeId(id),
+            binary,
+            locations,
+        }
+    }
+
+    fn slots(count: u8, text: &[(u8, u8)]) -> Fetch {
+        Fetch::Slots {
+            count,
+            text: text.to_vec(),
+        }
+    }
+
+    fn plan(user: Vec<UserProbe>) -> Result<Plan> {
+        Plan::new(&Spec {
+            user,
+            ..Spec::default()
+        })
+    }
+
+    #[test]
+    fn one_address_is_one_site_whatever_is_fetched_there() {
+        let plan = plan(vec![
+            user(1, 0x20, 0, slots(2, &[])),
+            user(2, 0x10, 0, slots(1, &[])),
+            user(3, 0x20, 0x900, Fetch::Arguments(vec![])),
+            user(4, 0x20, 0, slots(2, &[])),
+        ])
+        .unwrap();
+        assert_eq!(plan.binaries.len(), 1);
+        let site = |offset, semaphore, location| Site {
+            offset,
+            semaphore,
+            location,
+        };
+        assert_eq!(
+            plan.binaries[0].sites,
+            [site(0x10, 0, 0), site(0x20, 0x900, 1)]
+        );
+        let next: Vec<u32> = plan
+            .locations
+            .iter()
+            .map(|location| location.next)
+            .collect();
+        assert_eq!(next, [0, 2, 0]);
+        let probes: Vec<_> = plan
+            .entries
+            .iter()
+            .map(|entry| entry.probes.clone())
+            .collect();
+        let id = |id| (ProbeId(id), 0);
+        assert_eq!(probes, [vec![id(2)], vec![id(1), id(4)], vec![id(3)]]);
+    }
+
+    #[test]
+    fn a_file_by_two_names_is_one_binary() {
+        let mut other = user(2, 0x20, 0, slots(0, &[]));
+        other.binary = "/proc/self/exe".into();
+        let plan = plan(vec![user(1, 0x20, 0, slots(0, &[])), other]).unwrap();
+        assert_eq!((plan.binaries.len(), plan.locations.len()), (1, 1));
+    }
+
+    #[test]
+    fn what_cannot_be_recorded_is_refused() {
+        let argument = |width| {
+            Fetch::Arguments(vec![Argument {
+                width,
+                signed: false,
+                float: false,
+                place: Place::Constant(0),
+            }])
+        };
+        let chain = |count| {
+            (0..count)
+                .map(|number| user(number, 0x10, 0, slots(number as u8, &[])))
+                .collect()
+        };
+        for bad in [
+            vec![
+                user(1, 0x10, 0x900, slots(0, &[])),
+                user(2, 0x10, 0x902, slots(0, &[])),
+            ],
+            vec![user(1, 0x10, 0, slots(65, &[]))],
+            vec![user(1, 0x10, 0, slots(2, &[(1, 2)]))],
+            vec![user(1, 0x10, 0, slots(64, &[(0, 1); 33]))],
+            vec![user(1, 0x10, 0, argument(3))],
+            chain(5),
+        ] {
+            let error = plan(bad).unwrap_err();
+            assert_eq!(error.kind(), &ErrorKind::BadSpec, "{error}");
+        }
+        assert!(plan(chain(4)).is_ok());
+        let rings = |ring_bytes| {
+            Plan::new(&Spec {
+                ring_bytes,
+                ..Spec::default()
+            })
+        };
+        assert_eq!(rings(1).unwrap().ring_bytes, crate::memory::page_size());
+        assert_eq!(rings(70_000).unwrap().ring_bytes, 1 << 17);
+        assert!(rings(usize::MAX).is_err());
+    }
+
+    #[test]
+    fn an_argument_that_is_nowhere_keeps_its_place_in_the_row() {
+        let argument = |place| Argument {
+            width: 8,
+            signed: false,
+            float: false,
+            place,
+        };
+        let base = Some(Register::Rsp);
+        let fetch = Fetch::Arguments(vec![
+            argument(Place::Unsupported("%xmm0".into())),
+            argument(Place::Memory {
+                base,
+                index: Some((Register::Rax, 3)),
+                displacement: 0,
+            }),
+            argument(Place::Constant(7)),
+        ]);
+        let plan = plan(vec![user(1, 0x10, 0, fetch)]).unwrap();
+        let kinds: Vec<u8> = plan.places.iter().map(|place| place.kind).collect();
+        assert_eq!(
+            kinds,
+            [abi::PLACE_NONE, abi::PLACE_NONE, abi::PLACE_CONSTANT]
+        );
+        assert_eq!(plan.locations[0].words, 3);
+    }
+
+    #[test]
+    fn a_system_call_has_an_entry_for_each_set_of_probes_that_want_it() {
+        let probe = |id, numbers: &[u32]| KernelProbe {
+            id: ProbeId(id),
+            event: KernelEvent::SysEnter(numbers.to_vec()),
+        };
+        let kernel = vec![probe(1, &[3, 5]), probe(2, &[5]), probe(3, &[3, 5, 2000])];
+        let plan = Plan::new(&Spec {
+            kernel,
+            ..Spec::default()
+        })
+        .unwrap();
+        let numbers = plan.enter.unwrap().numbers.entry;
+        let whose = |number: usize| -> Vec<u32> {
+            let entry = plan.entries.get(numbers[number] as usize);
+            entry
+                .iter()
+                .flat_map(|entry| entry.probes.iter().map(|(id, _)| id.0))
+                .collect()
+        };
+        assert_eq!(
+            (whose(3), whose(5), whose(4)),
+            (vec![1, 3], vec![1, 2, 3], vec![])
+        );
+        assert!(plan.exit.is_none());
+        let kernel = vec![probe(1, &[]), probe(2, &[5])];
+        let plan = Plan::new(&Spec {
+            kernel,
+            ..Spec::default()
+        })
+        .unwrap();
+        let numbers = plan.enter.unwrap().numbers.entry;
+        assert_ne!(numbers[5], numbers[4]);
+        assert_eq!(numbers[4], numbers[abi::SYSCALLS]);
+    }
+
+    #[test]
+    fn a_tracepoint_whose_layout_makes_no_sense_is_refused() {
+        let probe = |size, offsets: &[u32]| TracepointProbe {
+            id: ProbeId(0),
+            category: "a".into(),
+            name: "b".into(),
+            size,
+            dynamic: offsets
+                .iter()
+                .map(|&offset| Dynamic {
+                    offset,
+                    relative: false,
+                })
+                .collect(),
+        };
+        let plan = |tracepoints| {
+            Plan::new(&Spec {
+                tracepoints,
+                ..Spec::default()
+            })
+        };
+        for bad in [
+            vec![probe(7, &[])],
+            vec![probe(8193, &[])],
+            vec![probe(16, &[13])],
+            vec![probe(16, &[u32::MAX])],
+            vec![probe(16, &[8; 17])],
+            vec![probe(16, &[8]), probe(24, &[8])],
+        ] {
+            assert_eq!(plan(bad).unwrap_err().kind(), &ErrorKind::BadSpec);
+        }
+        assert_eq!(
+            plan(vec![probe(16, &[8, 12]), probe(16, &[8, 12])])
+                .unwrap()
+                .entries
+                .len(),
+            1
+        );
+    }
+}

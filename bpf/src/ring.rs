@@ -115,3 +115,111 @@ impl Ring {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    const SIZE: usize = 4096;
+
+    /// A file laid out as the kernel lays out a ring: what is written to it appears in the mappings.
+    /// The second copy of the data is not the first, as a real ring's is.
+    struct Fake {
+        file: std::fs::File,
+        ring: Ring,
+    }
+
+    impl Fake {
+        fn new() -> Fake {
+            let path = std::env::temp_dir().join(format!(
+                "tracebraid-ring-{}-{:?}",
+                std::process::id(),
+                std::thread::current().id()
+            ));
+            let mut options = std::fs::OpenOptions::new();
+            let file = options
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(&path)
+                .unwrap();
+            std::fs::remove_file(&path).unwrap();
+            file.set_len((2 * page_size() + 2 * SIZE) as u64).unwrap();
+            let ring = Ring::new(3, file.as_fd(), SIZE).unwrap();
+            Fake { file, ring }
+        }
+
+        fn write(&self, offset: usize, bytes: &[u8]) {
+            std::os::unix::fs::FileExt::write_all_at(&self.file, bytes, offset as u64).unwrap();
+        }
+
+        fn record(&self, at: usize, header: u32, data: &[u8]) {
+            self.write(2 * page_size() + at, &header.to_ne_bytes());
+            self.write(2 * page_size() + at + 8, data);
+        }
+
+        fn produced(&self, position: u64) {
+            self.write(page_size(), &position.to_ne_bytes());
+        }
+
+        fn drain(&mut self) -> Result<(Vec<Vec<u8>>, u64)> {
+            let mut all = Vec::new();
+            let until = self.ring.drain(|bytes| {
+                all.push(bytes.to_vec());
+                Ok(())
+            })?;
+            Ok((all, until))
+        }
+    }
+
+    #[test]
+    fn records_come_in_order_and_discarded_ones_do_not() {
+        let mut fake = Fake::new();
+        fake.record(0, 5, b"first");
+        fake.record(16, 3 | DISCARD, b"no!");
+        fake.record(32, 6, b"second");
+        fake.produced(48);
+        let before = now();
+        let (records, until) = fake.drain().unwrap();
+        assert_eq!(records, [b"first".to_vec(), b"second".to_vec()]);
+        assert!(until >= before);
+        assert_eq!(fake.ring.consumer.load(0, Ordering::Relaxed), 48);
+        assert_eq!(fake.drain().unwrap().0, Vec::<Vec<u8>>::new());
+    }
+
+    #[test]
+    fn an_unfinished_record_holds_back_what_is_promised_and_nothing_is_lost() {
+        let mut fake = Fake::new();
+        let promised = fake.drain().unwrap().1;
+        fake.record(0, 5, b"first");
+        fake.record(16, 4 | BUSY, b"");
+        fake.record(32, 5, b"third");
+        fake.produced(48);
+        let (records, until) = fake.drain().unwrap();
+        assert_eq!((records, until), (vec![b"first".to_vec()], promised));
+        fake.record(16, 4, b"more");
+        let (records, until) = fake.drain().unwrap();
+        assert_eq!(records, [b"more".to_vec(), b"third".to_vec()]);
+        assert!(until > promised);
+    }
+
+    #[test]
+    fn a_ring_that_makes_no_sense_is_an_error_and_no_crash() {
+        for (header, produced) in [
+            (4090, 16),
+            (!BUSY, 24),
+            (8, u64::MAX),
+            (8, 1 << 40),
+            (1 << 20, 4096),
+        ] {
+            let mut fake = Fake::new();
+            fake.record(0, header, b"");
+            fake.produced(produced);
+            let error = fake.drain().unwrap_err();
+            assert_eq!(error.kind(), &ErrorKind::Damaged, "{header:#x} {produced}");
+        }
+    }
+}
