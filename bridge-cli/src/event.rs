@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
-use tracebraid_bpf::record::LostReason;
+pub use tracebraid_bpf::record::LostReason;
 
 /// One line of the stream.
 #[derive(Clone, Debug)]
 pub struct Event {
     /// CLOCK_MONOTONIC, nanoseconds.
     pub time: u64,
-    /// The CPU.
+    /// The CPU; [`UNKNOWN_CPU`] of a loss that the kernel counts for all of them together.
     pub cpu: u32,
     /// Process id, as the bridge's user sees it.
     pub pid: u32,
@@ -26,6 +26,9 @@ pub struct Event {
     /// What happened.
     pub what: What,
 }
+
+/// The `cpu` of a loss whose CPU nobody knows.
+pub const UNKNOWN_CPU: u32 = u32::MAX;
 
 /// See [`Event::what`].
 #[derive(Clone, Debug)]

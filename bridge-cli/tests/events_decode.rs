@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bridge::event::{Event, Value, What};
 use bridge::print;
-use bridge::source::decode::{Decoder, Decoders, MAX_SLOTS, slots_of, tracepoint_probe};
+use bridge::source::decode::{Decoder, Decoders, tracepoint_probe};
 use bridge::tracefs::Tracefs;
 use bridge::tracefs::format::Format;
 use proptest::prelude::*;
@@ -199,10 +199,6 @@ fn texts_find_their_fields_between_fields_of_other_widths() {
         ("d", optional(Kind::Bytes)),
         ("e", plain(Kind::I8)),
     ];
-    let Fetch::Slots { count, text: pairs } = slots_of(fields.map(|field| field.1)) else {
-        panic!("slots are fetched as slots");
-    };
-    assert_eq!((count, pairs), (9, vec![(2, 3), (6, 7)]));
     let decoder = Decoder::application("app", "point", "", fields);
     let slots = Some(vec![1, 0, 0x10, 2, 1, 7, 0x20, 1, -1_i64 as u64]);
     let event = decoder.event(record(Body::Slots {
@@ -214,11 +210,6 @@ fn texts_find_their_fields_between_fields_of_other_widths() {
 
 #[test]
 fn fields_beyond_what_was_fetched_say_so() {
-    let fields = vec![("x", plain(Kind::U128)); MAX_SLOTS];
-    let Fetch::Slots { count, .. } = slots_of(fields.iter().map(|field| field.1)) else {
-        panic!("slots are fetched as slots");
-    };
-    assert_eq!(usize::from(count), MAX_SLOTS);
     let decoder = Decoder::application(
         "app",
         "point",

@@ -38,9 +38,8 @@ use std::io;
 use linkme::distributed_slice;
 
 use super::{Buffered, Exporter, FORMATS, Format, Outcome, PerProbe, Sink};
-use crate::event::{Event, Origin, Probe, UNKNOWN_LENGTH, Value, What};
+use crate::event::{Event, LostReason, Origin, Probe, UNKNOWN_CPU, UNKNOWN_LENGTH, Value, What};
 use crate::print::{self, decimal};
-use tracebraid_bpf::record::{Lost, LostReason};
 
 // The lint counts the section that the row is put into.
 #[allow(unsafe_code)]
@@ -81,7 +80,7 @@ impl Exporter for Json {
         decimal(event.time, out);
         out.extend_from_slice(b",\"cpu\":");
         match event.cpu {
-            Lost::UNKNOWN_CPU => out.extend_from_slice(b"null"),
+            UNKNOWN_CPU => out.extend_from_slice(b"null"),
             cpu => decimal(cpu, out),
         }
         if let What::Hit { .. } = event.what {

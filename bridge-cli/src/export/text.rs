@@ -19,9 +19,8 @@ use linkme::distributed_slice;
 use unicode_width::UnicodeWidthStr;
 
 use super::{Buffered, Exporter, FORMATS, Format, Outcome, PerProbe, Sink};
-use crate::event::{Event, Probe, What};
+use crate::event::{Event, LostReason, Probe, UNKNOWN_CPU, What};
 use crate::print::{self, decimal};
-use tracebraid_bpf::record::{Lost, LostReason};
 
 // The lint counts the section that the row is put into.
 #[allow(unsafe_code)]
@@ -113,7 +112,7 @@ fn name_and_id(comm: &[u8], tid: u32, out: &mut Vec<u8>) {
 fn cpu_and_time(cpu: u32, time: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(b" [");
     match cpu {
-        Lost::UNKNOWN_CPU => out.extend_from_slice(b"  -"),
+        UNKNOWN_CPU => out.extend_from_slice(b"  -"),
         cpu => padded(cpu, 3, b'0', out),
     }
     out.extend_from_slice(b"] ");

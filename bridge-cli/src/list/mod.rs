@@ -87,7 +87,9 @@ impl KernelTracepoints for Tracefs {
 
     fn not_as_the_kernel(&self, category: &str, name: &str) -> Option<String> {
         let format = self.format(category, name).ok()?;
-        self.print_fmt(&format).err().map(|unknown| unknown.to_string())
+        self.print_fmt(&format)
+            .err()
+            .map(|unknown| unknown.to_string())
     }
 }
 

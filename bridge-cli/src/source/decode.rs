@@ -9,23 +9,22 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tracebraid_bpf::record::{Body, Lost, Record, Task, Text};
+use tracebraid_bpf::record::{Body, Lost, Record, Task};
 use tracebraid_bpf::spec::{
     Argument, Dynamic, Fetch, KernelEvent, Location, Place, ProbeId, TracepointProbe,
 };
 use tracebraid_wire::kind::{FieldKind, Kind};
 
+use super::slots::{self, type_name};
 use super::syscall::{self, Syscalls, Way};
-use crate::event::{Comm, Event, Field, Origin, Print, Probe, UNKNOWN_LENGTH, Value, What};
+use crate::event::{
+    Comm, Event, Field, Origin, Print, Probe, UNKNOWN_CPU, UNKNOWN_LENGTH, Value, What,
+};
 use crate::tracefs::builtin::{self, Builtin};
 use crate::tracefs::format::{self, Format};
 use crate::tracefs::print_fmt::UnknownForm;
 use crate::tracefs::{self, Tracefs, c_type::Scalar, record};
-
-/// The most slots that are fetched of one hit.
-pub const MAX_SLOTS: usize = 64;
 
 /// Makes events of one probe's records.
 #[derive(Debug)]
@@ -188,7 +187,10 @@ impl Decoder {
     pub fn lost(&self, lost: &Lost) -> Event {
         Event {
             time: lost.before,
-            cpu: lost.cpu,
+            cpu: match lost.cpu {
+                Lost::UNKNOWN_CPU => UNKNOWN_CPU,
+                cpu => cpu,
+            },
             pid: 0,
             tid: 0,
             comm: Comm::default(),
@@ -204,7 +206,9 @@ impl Decoder {
 
     fn hit(&self, body: Body, tid: u32) -> (Arc<Probe>, Vec<Value>) {
         let values = match (&self.shape, body) {
-            (Shape::Slots(kinds), Body::Slots { slots, texts }) => slot_values(kinds, slots, texts),
+            (Shape::Slots(kinds), Body::Slots { slots, texts }) => {
+                slots::values(kinds, slots, texts)
+            }
             (Shape::Arguments(locations), Body::Arguments { location, values }) => {
                 let arguments = locations
                     .get(location as usize)
@@ -261,27 +265,6 @@ impl Decoders {
     }
 }
 
-/// What to fetch at a hit of a tracepoint with fields of these kinds: all slots up to
-/// [`MAX_SLOTS`], and the text that pairs of them lead to, in the order of the fields.
-pub fn slots_of(kinds: impl IntoIterator<Item = FieldKind>) -> Fetch {
-    let mut count = 0;
-    let mut text = Vec::new();
-    for kind in kinds {
-        let slots = kind.slot_count();
-        if count + slots > MAX_SLOTS {
-            break;
-        }
-        if kind.is_text_or_bytes() {
-            text.push((count as u8, count as u8 + 1));
-        }
-        count += slots;
-    }
-    Fetch::Slots {
-        count: count as u8,
-        text,
-    }
-}
-
 /// What to probe for a kernel tracepoint of this format.
 pub fn tracepoint_probe(id: ProbeId, category: &str, format: &Format) -> TracepointProbe {
     let syscall_arguments = category == "syscalls";
@@ -307,15 +290,6 @@ pub fn tracepoint_probe(id: ProbeId, category: &str, format: &Format) -> Tracepo
     }
 }
 
-/// `Option<u64>`, `str`.
-pub fn type_name(kind: FieldKind) -> String {
-    match (kind.kind, kind.optional) {
-        (Kind::Formatted, _) => "str".to_owned(),
-        (kind, true) => format!("Option<{}>", kind.name()),
-        (kind, false) => kind.name().to_owned(),
-    }
-}
-
 fn kernel_probe(builtin: &Builtin) -> Probe {
     let print = match builtin.compile() {
         Ok(compiled) => Print::Kernel(Box::new(compiled)),
@@ -328,82 +302,6 @@ fn kernel_probe(builtin: &Builtin) -> Probe {
         origin: Origin::Kernel,
         fields: builtin.fields.iter().map(field).collect(),
         print,
-    }
-}
-
-fn slot_values(kinds: &[FieldKind], slots: Option<Vec<u64>>, texts: Vec<Text>) -> Vec<Value> {
-    let Some(slots) = slots else {
-        return vec![Value::Fault; kinds.len()];
-    };
-    let mut rest = slots.as_slice();
-    let mut texts = texts.into_iter();
-    let value = |kind: &FieldKind| {
-        let Some((own, after)) = rest.split_at_checked(kind.slot_count()) else {
-            // Fields behind it are not captured either, even where they would need fewer slots.
-            rest = &[];
-            return Value::NotCaptured;
-        };
-        rest = after;
-        if kind.is_text_or_bytes() {
-            text_value(kind.kind, texts.next())
-        } else {
-            slot_value(*kind, own)
-        }
-    };
-    kinds.iter().map(value).collect()
-}
-
-fn text_value(kind: Kind, text: Option<Text>) -> Value {
-    match text {
-        None => Value::NotCaptured,
-        Some(Text::Null) => Value::Absent,
-        Some(Text::Fault) => Value::Fault,
-        Some(Text::Bytes { bytes, full_length }) => {
-            let bytes = bytes.into_boxed_slice();
-            if kind == Kind::Bytes {
-                Value::Bytes { bytes, full_length }
-            } else {
-                Value::Text { bytes, full_length }
-            }
-        }
-    }
-}
-
-/// The value of a field that is no text, from as many slots as its kind has.
-fn slot_value(kind: FieldKind, slots: &[u64]) -> Value {
-    let slots = match slots {
-        [0, ..] if kind.has_presence_slot() => return Value::Absent,
-        [_, value @ ..] if kind.has_presence_slot() => value,
-        all => all,
-    };
-    let low = slots.first().copied().unwrap_or(0);
-    let high = slots.get(1).copied().unwrap_or(0);
-    match kind.kind {
-        Kind::U8 => Value::Unsigned(u64::from(low as u8)),
-        Kind::U16 => Value::Unsigned(u64::from(low as u16)),
-        Kind::U32 => Value::Unsigned(u64::from(low as u32)),
-        Kind::U64 => Value::Unsigned(low),
-        Kind::I8 => Value::Signed(i64::from(low as i8)),
-        Kind::I16 => Value::Signed(i64::from(low as i16)),
-        Kind::I32 => Value::Signed(i64::from(low as i32)),
-        Kind::I64 => Value::Signed(low as i64),
-        Kind::U128 => Value::Unsigned128(u128::from(high) << 64 | u128::from(low)),
-        Kind::I128 => Value::Signed128((u128::from(high) << 64 | u128::from(low)) as i128),
-        Kind::Bool => Value::Bool(low as u8 != 0),
-        // No char: the number, which is then plainly none.
-        Kind::Char => match char::from_u32(low as u32) {
-            Some(character) => Value::Char(character),
-            None => Value::Unsigned(u64::from(low as u32)),
-        },
-        Kind::F32 => Value::F32(f32::from_bits(low as u32)),
-        Kind::F64 => Value::F64(f64::from_bits(low)),
-        Kind::Pointer => Value::Pointer(low),
-        Kind::Duration => {
-            let nanoseconds = Duration::from_nanos(u64::from(high as u32));
-            Value::Duration(Duration::from_secs(low).saturating_add(nanoseconds))
-        }
-        // Their slots are an address and a length; the text itself travels beside.
-        Kind::Str | Kind::Bytes | Kind::Formatted => Value::Pointer(low),
     }
 }
 
@@ -488,7 +386,7 @@ fn kernel_values(body: Body, tid: u32) -> Option<Vec<Value>> {
             ]
         }
         Body::Exec { filename, old_tid } => {
-            let filename = match text_value(Kind::Str, Some(filename)) {
+            let filename = match slots::text_value(Kind::Str, Some(filename)) {
                 // The kernel does not say how long a name was that it cut.
                 Value::Text { bytes, full_length } if full_length > bytes.len() as u64 => {
                     Value::Text {

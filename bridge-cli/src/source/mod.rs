@@ -3,4 +3,5 @@
 
 pub mod bpf_ring;
 pub mod decode;
+pub mod slots;
 pub mod syscall;

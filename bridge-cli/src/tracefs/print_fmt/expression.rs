@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
+use super::arithmetic::{Binary, Unary, binary, unary};
 use super::pointer;
+use super::written::{Table, array, flags, symbolic};
 use crate::event::Value;
 use crate::print::hexadecimal;
 use crate::tracefs::c_type::Scalar;
@@ -53,38 +55,6 @@ pub(super) enum Expression {
     },
     /// `__get_bitmask(field)`.
     Bitmask(usize),
-}
-
-/// Pairs of a number and its name.
-pub(super) type Table = Box<[(u64, Box<[u8]>)]>;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unary {
-    Minus,
-    Not,
-    Complement,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Binary {
-    Multiply,
-    Divide,
-    Remainder,
-    Add,
-    Subtract,
-    ShiftLeft,
-    ShiftRight,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-    Equal,
-    NotEqual,
-    And,
-    ExclusiveOr,
-    Or,
-    BothTrue,
-    EitherTrue,
 }
 
 /// What an expression evaluates to.
@@ -335,106 +305,6 @@ fn with_number<'a>(
     }
 }
 
-/// The names of the bits that are set, and what is left as a number. As in the kernel, an entry whose
-/// mask is 0 matches whenever any bit is left.
-fn flags(mut bits: u64, delimiter: &[u8], table: &Table, out: &mut Vec<u8>) {
-    let mut first = true;
-    for (mask, name) in table {
-        if bits == 0 {
-            break;
-        }
-        if bits & mask == *mask {
-            bits &= !mask;
-            if !std::mem::take(&mut first) {
-                out.extend_from_slice(delimiter);
-            }
-            out.extend_from_slice(name);
-        }
-    }
-    if bits != 0 {
-        if !first {
-            out.extend_from_slice(delimiter);
-        }
-        hexadecimal(bits, out);
-    }
-}
-
-fn symbolic(bits: u64, table: &Table, out: &mut Vec<u8>) {
-    match table.iter().find(|(value, _)| *value == bits) {
-        Some((_, name)) => out.extend_from_slice(name),
-        None => hexadecimal(bits, out),
-    }
-}
-
-/// `{0x1,0x2}`
-fn array(of: Datum<'_>, count: u64, size: u8) -> Vec<u8> {
-    let mut out = vec![b'{'];
-    let mut put = |index: usize, bits: u64| {
-        if index > 0 {
-            out.push(b',');
-        }
-        hexadecimal(
-            Scalar {
-                size,
-                signed: false,
-            }
-            .wrap(bits),
-            &mut out,
-        );
-    };
-    let count = usize::try_from(count).unwrap_or(usize::MAX);
-    match of {
-        Datum::Array(values, _) => {
-            for (index, value) in values.iter().take(count).enumerate() {
-                match value {
-                    Value::Unsigned(bits) => put(index, *bits),
-                    Value::Signed(number) => put(index, *number as u64),
-                    _ => {}
-                }
-            }
-        }
-        Datum::Bytes(bytes) => {
-            let elements = bytes.chunks_exact(usize::from(size.max(1))).take(count);
-            for (index, element) in elements.enumerate() {
-                let mut word = [0; 8];
-                let length = element.len().min(8);
-                word[..length].copy_from_slice(&element[..length]);
-                put(index, u64::from_le_bytes(word));
-            }
-        }
-        Datum::Number(..) | Datum::Missing(_) => {}
-    }
-    out.push(b'}');
-    out
-}
-
-/// What C makes of operands narrower than int.
-fn promoted(scalar: Scalar) -> Scalar {
-    if scalar.size < 4 { Scalar::INT } else { scalar }
-}
-
-/// The type in which two operands meet.
-fn common(left: Scalar, right: Scalar) -> Scalar {
-    let (left, right) = (promoted(left), promoted(right));
-    match left.size.cmp(&right.size) {
-        std::cmp::Ordering::Less => right,
-        std::cmp::Ordering::Greater => left,
-        std::cmp::Ordering::Equal => Scalar {
-            size: left.size,
-            signed: left.signed && right.signed,
-        },
-    }
-}
-
-fn unary(operator: Unary, (bits, scalar): (u64, Scalar)) -> (u64, Scalar) {
-    let promoted = promoted(scalar);
-    match operator {
-        Unary::Minus => (promoted.wrap(bits.wrapping_neg()), promoted),
-        Unary::Complement => (promoted.wrap(!bits), promoted),
-        Unary::Not => (u64::from(bits == 0), Scalar::INT),
-    }
-}
-
 fn binary_datum<'a>(
     operator: Binary,
     left: &'a Expression,
@@ -457,61 +327,6 @@ fn binary_datum<'a>(
             Datum::Number(bits, scalar)
         }
     }
-}
-
-fn binary(operator: Binary, left: (u64, Scalar), right: (u64, Scalar)) -> (u64, Scalar) {
-    let meet = common(left.1, right.1);
-    let (a, b) = (meet.wrap(left.0), meet.wrap(right.0));
-    let truth = |value: bool| (u64::from(value), Scalar::INT);
-    let less = |a: u64, b: u64| {
-        if meet.signed {
-            (a as i64) < (b as i64)
-        } else {
-            a < b
-        }
-    };
-    let (bits, scalar) = match operator {
-        Binary::Multiply => (a.wrapping_mul(b), meet),
-        // Division by zero would be the kernel's own fault; it must not be ours.
-        Binary::Divide if b == 0 => (0, meet),
-        Binary::Remainder if b == 0 => (0, meet),
-        Binary::Divide if meet.signed => ((a as i64).wrapping_div(b as i64) as u64, meet),
-        Binary::Divide => (a / b, meet),
-        Binary::Remainder if meet.signed => ((a as i64).wrapping_rem(b as i64) as u64, meet),
-        Binary::Remainder => (a % b, meet),
-        Binary::Add => (a.wrapping_add(b), meet),
-        Binary::Subtract => (a.wrapping_sub(b), meet),
-        Binary::ShiftLeft => {
-            let scalar = promoted(left.1);
-            (
-                scalar.wrap(left.0).checked_shl(right.0 as u32).unwrap_or(0),
-                scalar,
-            )
-        }
-        Binary::ShiftRight => {
-            let scalar = promoted(left.1);
-            let value = scalar.wrap(left.0);
-            let count = (right.0 as u32).min(63);
-            let bits = if scalar.signed {
-                ((value as i64) >> count) as u64
-            } else {
-                value >> count
-            };
-            (bits, scalar)
-        }
-        Binary::Less => return truth(less(a, b)),
-        Binary::Greater => return truth(less(b, a)),
-        Binary::LessOrEqual => return truth(!less(b, a)),
-        Binary::GreaterOrEqual => return truth(!less(a, b)),
-        Binary::Equal => return truth(a == b),
-        Binary::NotEqual => return truth(a != b),
-        Binary::And => (a & b, meet),
-        Binary::ExclusiveOr => (a ^ b, meet),
-        Binary::Or => (a | b, meet),
-        Binary::BothTrue => return truth(left.0 != 0 && right.0 != 0),
-        Binary::EitherTrue => return truth(left.0 != 0 || right.0 != 0),
-    };
-    (scalar.wrap(bits), scalar)
 }
 
 impl Expression {

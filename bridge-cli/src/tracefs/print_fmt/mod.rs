@@ -13,11 +13,14 @@
 //! Two things differ from trace_pipe on purpose: `%p` shows the address where the kernel shows a hash
 //! of it, and a value that could not be read is `<fault>`.
 
+mod arithmetic;
+mod call;
 mod conversion;
 mod expression;
 mod parse;
 mod pointer;
 mod token;
+mod written;
 
 use std::fmt;
 use std::sync::Arc;

@@ -3,7 +3,8 @@
 //! A recursive descent over [`Token`]s. What it does not know (a call of a kernel function, a
 //! structure's member, a loop) is an [`UnknownForm`], never a guess.
 
-use super::expression::{Binary, Expression, Table, Unary};
+use super::arithmetic::{Binary, Unary};
+use super::expression::Expression;
 use super::token::Token;
 use super::{Names, UnknownForm};
 use crate::tracefs::c_type::{self, Scalar};
@@ -30,7 +31,7 @@ pub(super) struct Parser<'a> {
     operators: usize,
 }
 
-type Parsed<T = Expression> = Result<T, UnknownForm>;
+pub(super) type Parsed<T = Expression> = Result<T, UnknownForm>;
 
 impl<'a> Parser<'a> {
     pub(super) fn new(
@@ -57,11 +58,11 @@ impl<'a> Parser<'a> {
         found
     }
 
-    fn is(&self, sign: &str) -> bool {
+    pub(super) fn is(&self, sign: &str) -> bool {
         matches!(self.tokens.first(), Some(Token::Sign(next)) if *next == sign)
     }
 
-    fn expect(&mut self, sign: &str) -> Parsed<()> {
+    pub(super) fn expect(&mut self, sign: &str) -> Parsed<()> {
         if self.take(sign) {
             Ok(())
         } else {
@@ -82,7 +83,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn name(&mut self) -> Parsed<&'a str> {
+    pub(super) fn name(&mut self) -> Parsed<&'a str> {
         match self.tokens {
             [Token::Name(name), rest @ ..] => {
                 self.tokens = rest;
@@ -92,7 +93,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn text(&mut self) -> Parsed<&'a [u8]> {
+    pub(super) fn text(&mut self) -> Parsed<&'a [u8]> {
         match self.tokens {
             [Token::Text(text), rest @ ..] => {
                 self.tokens = rest;
@@ -289,7 +290,7 @@ impl<'a> Parser<'a> {
         Ok(Expression::Field(index, scalar_of(field)))
     }
 
-    fn field(&self, name: &str) -> Parsed<(usize, &'a FormatField)> {
+    pub(super) fn field(&self, name: &str) -> Parsed<(usize, &'a FormatField)> {
         let index = self.fields.iter().position(|field| field.name == name);
         let index = index.ok_or_else(|| {
             UnknownForm::new(format!("the field {name}, which the record has not"))
@@ -336,174 +337,8 @@ impl<'a> Parser<'a> {
         Ok(Expression::Block(variables.into(), Box::new(result)))
     }
 
-    fn call(&mut self, function: &str) -> Parsed {
-        let expression = match function {
-            "__get_str"
-            | "__get_rel_str"
-            | "__get_dynamic_array"
-            | "__get_rel_dynamic_array"
-            | "__get_sockaddr"
-            | "__get_rel_sockaddr" => {
-                let (index, field) = self.field_argument()?;
-                Expression::Field(index, scalar_of(field))
-            }
-            "__get_dynamic_array_len" | "__get_rel_dynamic_array_len" => {
-                let (index, field) = self.field_argument()?;
-                Expression::Length(index, scalar_of(field).size)
-            }
-            "__get_bitmask" | "__get_rel_bitmask" | "__get_cpumask" | "__get_rel_cpumask" => {
-                Expression::Bitmask(self.field_argument()?.0)
-            }
-            "__print_flags" | "__print_flags_u64" => {
-                let of = Box::new(self.expression()?);
-                self.expect(",")?;
-                let delimiter = self.text()?.into();
-                Expression::Flags {
-                    of,
-                    delimiter,
-                    table: self.table()?,
-                }
-            }
-            "__print_symbolic" | "__print_symbolic_u64" => {
-                let of = Box::new(self.expression()?);
-                Expression::Symbolic {
-                    of,
-                    table: self.table()?,
-                }
-            }
-            "__print_hex" | "__print_hex_str" => {
-                let of = Box::new(self.expression()?);
-                self.expect(",")?;
-                let length = Box::new(self.expression()?);
-                Expression::Hex {
-                    of,
-                    length,
-                    separated: function == "__print_hex",
-                }
-            }
-            "__print_array" => {
-                let of = Box::new(self.expression()?);
-                self.expect(",")?;
-                let count = Box::new(self.expression()?);
-                self.expect(",")?;
-                let size = self.element_size()?;
-                Expression::Array { of, count, size }
-            }
-            "__print_dynamic_array" => {
-                let (index, field) = self.field_name()?;
-                self.expect(",")?;
-                let size = self.element_size()?;
-                let length = Expression::Length(index, scalar_of(field).size);
-                let size_of_one = Expression::Number(size.into(), Scalar::ULONG);
-                let count =
-                    Expression::Binary(Binary::Divide, Box::new(length), Box::new(size_of_one));
-                let of = Box::new(Expression::Field(index, scalar_of(field)));
-                Expression::Array {
-                    of,
-                    count: Box::new(count),
-                    size,
-                }
-            }
-            "__print_ns_to_secs" | "__print_ns_without_secs" => {
-                let operator = if function == "__print_ns_to_secs" {
-                    Binary::Divide
-                } else {
-                    Binary::Remainder
-                };
-                let of = Expression::Cast(Scalar::ULONG, Box::new(self.expression()?));
-                let second = Expression::Number(1_000_000_000, Scalar::ULONG);
-                Expression::Binary(operator, Box::new(of), Box::new(second))
-            }
-            "__builtin_expect" => {
-                let of = self.expression()?;
-                self.expect(",")?;
-                self.expression()?;
-                of
-            }
-            "sizeof" => {
-                let size = self.size_of()?;
-                return Ok(Expression::Number(size, Scalar::ULONG));
-            }
-            _ => return Err(UnknownForm::new(format!("the function {function}"))),
-        };
-        self.expect(")")?;
-        Ok(expression)
-    }
-
-    fn field_name(&mut self) -> Parsed<(usize, &'a FormatField)> {
-        let name = self.name()?;
-        self.field(name)
-    }
-
-    fn field_argument(&mut self) -> Parsed<(usize, &'a FormatField)> {
-        let field = self.field_name()?;
-        if self.is(")") {
-            Ok(field)
-        } else {
-            Err(self.unexpected())
-        }
-    }
-
-    /// A constant expression that is 1, 2, 4 or 8.
-    fn element_size(&mut self) -> Parsed<u8> {
-        match self.expression()? {
-            Expression::Number(size @ (1 | 2 | 4 | 8), _) => Ok(size as u8),
-            _ => Err(UnknownForm::new("an array whose elements are no numbers")),
-        }
-    }
-
-    /// `sizeof(`, behind its bracket, up to and with the closing one.
-    fn size_of(&mut self) -> Parsed<u64> {
-        if let Some((of, after)) = self.type_in_brackets(self.tokens) {
-            self.tokens = after;
-            return Ok(match of {
-                Type::Scalar(scalar) => scalar.size.into(),
-                Type::Pointer => 8,
-            });
-        }
-        if let Some(close) = self
-            .tokens
-            .iter()
-            .position(|token| *token == Token::Sign(")"))
-            && let Some(size) = self.names.size_of(&joined(&self.tokens[..close]))
-        {
-            self.tokens = &self.tokens[close + 1..];
-            return Ok(size);
-        }
-        let size = match self.expression()? {
-            Expression::Field(index, _) => self.fields[index].size.into(),
-            Expression::Number(_, scalar) => scalar.size.into(),
-            _ => return Err(UnknownForm::new("the size of an expression")),
-        };
-        self.expect(")")?;
-        Ok(size)
-    }
-
-    /// `{ 1, "one" }, { 2, "two" }` behind a comma, perhaps ended by `{ -1, NULL }` or `{ }`.
-    fn table(&mut self) -> Parsed<Table> {
-        let mut table = Vec::new();
-        while self.take(",") {
-            self.expect("{")?;
-            if self.take("}") {
-                continue;
-            }
-            let Expression::Number(value, _) = self.expression()? else {
-                return Err(UnknownForm::new("a table whose numbers are not constant"));
-            };
-            self.expect(",")?;
-            match self.expression()? {
-                Expression::Text(name) => table.push((value, name)),
-                // The end mark, where the kernel's macro puts one.
-                Expression::Number(0, _) => {}
-                _ => return Err(UnknownForm::new("a table whose names are not constant")),
-            }
-            self.expect("}")?;
-        }
-        Ok(table.into())
-    }
-
     /// A type and the closing bracket, and what follows.
-    fn type_in_brackets(&self, tokens: &'a [Token]) -> Option<(Type, &'a [Token])> {
+    pub(super) fn type_in_brackets(&self, tokens: &'a [Token]) -> Option<(Type, &'a [Token])> {
         let words = tokens
             .iter()
             .take_while(|token| matches!(token, Token::Name(_)))
@@ -539,12 +374,12 @@ impl<'a> Parser<'a> {
     }
 }
 
-enum Type {
+pub(super) enum Type {
     Scalar(Scalar),
     Pointer,
 }
 
-fn joined(tokens: &[Token]) -> String {
+pub(super) fn joined(tokens: &[Token]) -> String {
     let words = tokens.iter().map(|token| match token {
         Token::Name(name) => name.as_str(),
         Token::Sign(sign) => sign,
@@ -554,7 +389,7 @@ fn joined(tokens: &[Token]) -> String {
 }
 
 /// The type of a field's integer, or of its elements.
-fn scalar_of(field: &FormatField) -> Scalar {
+pub(super) fn scalar_of(field: &FormatField) -> Scalar {
     match field.shape {
         Shape::Integer { signed } => Scalar {
             size: field.size as u8,
