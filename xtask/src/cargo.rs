@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::process;
 
-/// A cargo command in the workspace's directory.
+/// A cargo command; this process is in the workspace's directory.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(arguments).current_dir(root());
+    command.args(arguments);
     command
 }
 
@@ -23,7 +23,8 @@ pub(crate) fn root() -> &'static Path {
         .unwrap_or(Path::new("."))
 }
 
-/// Where cargo builds: CARGO_TARGET_DIR, a configuration file's, or target/.
+/// Where cargo builds: CARGO_TARGET_DIR, a configuration file's, or target/; short, where it is within
+/// the workspace.
 ///
 /// # Errors
 /// Cargo cannot tell.
@@ -38,7 +39,10 @@ pub(crate) fn target_directory() -> Result<PathBuf, Error> {
     let metadata: Value =
         serde_json::from_str(&text).map_err(Error::doing("the output of cargo metadata"))?;
     match metadata["target_directory"].as_str() {
-        Some(path) => Ok(PathBuf::from(path)),
+        Some(path) => {
+            let path = Path::new(path);
+            Ok(path.strip_prefix(root()).unwrap_or(path).to_owned())
+        }
         None => Err(Error::failed("cargo metadata names no target directory")),
     }
 }

@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::package::as_root;
 use crate::process::{self, Running};
 use crate::setup;
-use crate::stream::Table;
+use crate::stream::{self, Table};
 use crate::tracefs::Tracefs;
 
 /// For how long the bridge listens, seconds.
@@ -25,7 +25,11 @@ const SECONDS: u32 = 4;
 /// Requests per second.
 const RATE: u32 = 200;
 /// Lines of the stream that are shown.
-const SHOWN: usize = 30;
+const SHOWN: usize = 12;
+/// The call whose slowest one is shown.
+const CALL: &str = "orders:charge";
+/// Lines of that call that are shown.
+const CALL_SHOWN: usize = 24;
 /// What is listened to.
 const EVENTS: [&str; 4] = [
     "orders:*",
@@ -151,6 +155,16 @@ fn show_stream(stream: &Path) -> Result<(), Error> {
     section(&format!("the last of {} lines", lines.len()));
     for line in &lines[lines.len().saturating_sub(SHOWN)..] {
         println!("{line}");
+    }
+    section(&format!(
+        "the slowest {CALL}, and what happened to its thread meanwhile"
+    ));
+    let call = stream::slowest(&lines, CALL);
+    for line in call.iter().take(CALL_SHOWN) {
+        println!("{line}");
+    }
+    if call.len() > CALL_SHOWN {
+        println!("… and {} more", call.len() - CALL_SHOWN);
     }
     section("all of them");
     let is_whole = ["orders", "sched", "syscalls"]

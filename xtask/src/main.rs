@@ -44,6 +44,10 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     process::outlive_interrupts();
+    if let Err(error) = std::env::set_current_dir(cargo::root()) {
+        eprintln!("xtask: {}: {error}", cargo::root().display());
+        return ExitCode::FAILURE;
+    }
     let done = match arguments[..] {
         ["demo"] => demo::run(),
         ["test"] => test::run(),

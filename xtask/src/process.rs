@@ -232,7 +232,12 @@ fn name(command: &Command) -> String {
 
 /// Prints the command as one would type it.
 pub(crate) fn show(command: &Command) {
-    let mut line = format!("$ {}", command.get_program().display());
+    let program = command.get_program();
+    let is_cargo = std::env::var_os("CARGO").is_some_and(|cargo| cargo == program);
+    let mut line = match is_cargo {
+        true => "$ cargo".to_owned(),
+        false => format!("$ {}", program.display()),
+    };
     for argument in command.get_args() {
         let text = argument.to_string_lossy();
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@".contains(c);

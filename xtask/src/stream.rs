@@ -23,16 +23,14 @@ pub(crate) struct Table {
 impl Table {
     /// Counts a line; one that is no event is passed over.
     pub(crate) fn add(&mut self, line: &str) {
-        let Some((time, name, body)) = parse(line) else {
+        let Some(event) = Event::parse(line) else {
             return;
         };
-        let row = self.rows.entry(name.to_owned()).or_default();
+        let row = self.rows.entry(event.name.to_owned()).or_default();
         row.count += 1;
-        let words = body.split(' ').filter_map(|word| word.strip_prefix("ns="));
-        row.durations
-            .extend(words.filter_map(|ns| ns.parse::<u64>().ok()).take(1));
-        let (first, last) = self.span.unwrap_or((time, time));
-        self.span = Some((first.min(time), last.max(time)));
+        row.durations.extend(event.duration());
+        let (first, last) = self.span.unwrap_or((event.time, event.time));
+        self.span = Some((first.min(event.time), last.max(event.time)));
     }
 
     /// Whether an event of this provider or category came.
@@ -77,23 +75,81 @@ impl Table {
     }
 }
 
-/// Time (ns), name and body of a line.
-fn parse(line: &str) -> Option<(u64, &str, &str)> {
-    line.match_indices(" [").find_map(|(at, _)| {
-        let (cpu, rest) = line[at + 2..].split_once("] ")?;
-        cpu.parse::<u32>().ok()?;
-        let (time, rest) = rest.split_once(": ")?;
-        let (seconds, nanoseconds) = time.trim_start().split_once('.')?;
-        let nanoseconds = Some(nanoseconds)
-            .filter(|text| text.len() == 9)?
-            .parse::<u64>()
-            .ok()?;
-        let time = seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)? + nanoseconds;
-        let (name, body) = rest
-            .split_once(": ")
-            .unwrap_or((rest.trim_end_matches(':'), ""));
-        name.contains(':').then_some((time, name, body))
-    })
+/// The lines of one call that took as long as any: from its entry to its return, those that name its
+/// thread. `call` is its entry's name, such as `orders:charge`.
+pub(crate) fn slowest<'a>(lines: &[&'a str], call: &str) -> Vec<&'a str> {
+    let return_of_call = format!("{call}__return");
+    let events: Vec<Option<Event<'_>>> = lines.iter().map(|line| Event::parse(line)).collect();
+    let mut longest = None;
+    for (at, event) in events.iter().enumerate() {
+        if let Some(event) = event
+            && event.name == return_of_call
+            && let Some(ns) = event.duration()
+            && longest.is_none_or(|(_, _, known)| ns > known)
+        {
+            longest = Some((at, event.tid, ns));
+        }
+    }
+    let Some((end, tid, _)) = longest else {
+        return Vec::new();
+    };
+    let is_entry = |event: &Option<Event<'_>>| {
+        event
+            .as_ref()
+            .is_some_and(|event| event.name == call && event.tid == tid)
+    };
+    let Some(start) = events[..end].iter().rposition(is_entry) else {
+        return Vec::new();
+    };
+    // A switch to the thread stands in a line of the thread that was left.
+    let switched_to = format!(" next_pid={tid} ");
+    let concerns = |event: &Event<'_>| event.tid == tid || event.body.contains(&switched_to);
+    (start..=end)
+        .filter(|&at| events[at].as_ref().is_some_and(concerns))
+        .map(|at| lines[at])
+        .collect()
+}
+
+/// An event's line.
+#[derive(Debug, PartialEq)]
+struct Event<'a> {
+    tid: u32,
+    /// Nanoseconds.
+    time: u64,
+    name: &'a str,
+    body: &'a str,
+}
+
+impl<'a> Event<'a> {
+    fn parse(line: &'a str) -> Option<Event<'a>> {
+        line.match_indices(" [").find_map(|(at, _)| {
+            let (_, tid) = line[..at].rsplit_once('-')?;
+            let (cpu, rest) = line[at + 2..].split_once("] ")?;
+            cpu.parse::<u32>().ok()?;
+            let (time, rest) = rest.split_once(": ")?;
+            let (seconds, nanoseconds) = time.trim_start().split_once('.')?;
+            let nanoseconds = Some(nanoseconds).filter(|text| text.len() == 9)?;
+            let (name, body) = rest
+                .split_once(": ")
+                .unwrap_or((rest.trim_end_matches(':'), ""));
+            let seconds = seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?;
+            name.contains(':').then_some(Event {
+                tid: tid.trim_end().parse().ok()?,
+                time: seconds.checked_add(nanoseconds.parse().ok()?)?,
+                name,
+                body,
+            })
+        })
+    }
+
+    /// The time between entry and return, nanoseconds; of a return only.
+    fn duration(&self) -> Option<u64> {
+        self.body
+            .split(' ')
+            .find_map(|word| word.strip_prefix("ns="))?
+            .parse()
+            .ok()
+    }
 }
 
 #[cfg(test)]
@@ -103,8 +159,13 @@ mod tests {
     #[test]
     fn a_line_is_read_whatever_the_thread_is_called() {
         let line = "  a [0] b: x:y:-4242    [001]   5131.204881307: orders:charge: order_id=17";
-        let expected = (5_131_204_881_307, "orders:charge", "order_id=17");
-        assert_eq!(parse(line), Some(expected));
+        let expected = Event {
+            tid: 4242,
+            time: 5_131_204_881_307,
+            name: "orders:charge",
+            body: "order_id=17",
+        };
+        assert_eq!(Event::parse(line), Some(expected));
     }
 
     #[test]
@@ -115,8 +176,25 @@ mod tests {
             "orders-1 [000] 12.5: orders:charge: id=1",
             "x [000] soon",
         ] {
-            assert_eq!(parse(line), None, "{line}");
+            assert_eq!(Event::parse(line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn the_slowest_call_is_shown_with_what_happened_to_its_thread_meanwhile() {
+        let lines = [
+            "a-7 [000] 1.000000001: x:f: n=1",
+            "a-7 [000] 1.000000002: x:f__return: ns=1",
+            "a-7 [000] 1.000000003: x:f: n=2",
+            "b-8 [001] 1.000000004: x:f: n=3",
+            "a-7 [000] 1.000000005: sched:sched_switch: prev_pid=7 ==> next_pid=9 next_prio=120",
+            "c-9 [000] 1.000000006: sched:sched_switch: prev_pid=9 ==> next_pid=7 next_prio=120",
+            "b-8 [001] 1.000000007: x:f__return: ns=3",
+            "a-7 [000] 1.000000008: x:f__return: ns=5",
+        ];
+        let shown = slowest(&lines, "x:f");
+        assert_eq!(shown, [lines[2], lines[4], lines[5], lines[7]]);
+        assert!(slowest(&lines[..1], "x:f").is_empty(), "there is no return");
     }
 
     #[test]
