@@ -183,7 +183,7 @@ fn show_stream(stream: &Path) -> Result<(), Error> {
 fn show_without_bpf(release: &Path) -> Result<(), Error> {
     section("the tracepoints that the binary declares");
     let mut list = Command::new(release.join("bridge-cli"));
-    process::run(list.arg("list").arg(release.join("orders")).arg("-v"))?;
+    process::run(list.arg("list").arg(release.join("orders")))?;
     section("a program that listens to its own");
     process::run(&mut Command::new(release.join("in_process_probe")))
 }
