@@ -98,6 +98,17 @@ impl Error {
         self.0.kind
     }
 
+    /// The message and all its causes in one line.
+    pub fn with_causes(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = self.source();
+        while let Some(inner) = cause {
+            text.push_str(&format!(": {inner}"));
+            cause = inner.source();
+        }
+        text
+    }
+
     /// What the reader can do about it.
     pub fn hint_text(&self) -> Option<&str> {
         self.0.hint.as_deref()
@@ -147,12 +158,7 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {}", self.0.kind, self.0.message)?;
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            write!(f, ": {error}")?;
-            cause = error.source();
-        }
+        write!(f, "{:?}: {}", self.0.kind, self.with_causes())?;
         for other in &self.0.others {
             write!(f, "; {other:?}")?;
         }

@@ -1,7 +1,7 @@
 //! Attaching: from the options to the last line of the stream.
 //!
 //! ```text
-//! target ─▶ resolve ─▶ session ─▶ ┌ every 20 ms ─────────────┐
+//! target ─▶ resolve ─▶ session ─▶ ┌ every 10 ms ─────────────┐
 //!                                 │ drain ─▶ decode ─▶ merge ─┼─▶ bounded channel ─▶ writer thread
 //!                                 └ every 250 ms: new files ──┘
 //! ```

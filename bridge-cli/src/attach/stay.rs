@@ -18,10 +18,11 @@ use crate::resolve::Resolved;
 use crate::source::bpf_ring::{BpfRings, Count, LostPlaces};
 use crate::summary::{Row, Summary};
 
-/// How often the rings are drained: the largest part of an event's way to the output.
-const TICK: Duration = Duration::from_millis(20);
+/// How often the rings are drained: the largest part of an event's way to the output. A round costs
+/// tens of microseconds where there is nothing to do.
+const TICK: Duration = Duration::from_millis(10);
 /// A round with so many events is followed by the next at once: the rings may be filling up.
-const BUSY: usize = 4096;
+const BUSY: usize = 2048;
 /// How long a command that was sent a signal is traced further, so that its end is seen.
 const GRACE: Duration = Duration::from_secs(1);
 /// Events of one hand-over to the writer at the end, when there may be more than in any round.
@@ -179,7 +180,8 @@ impl Attached {
                 some_of(&names)
             )),
             Err(error) => Note::Warning(format!(
-                "what was loaded meanwhile is not attached: {error:?}"
+                "what was loaded meanwhile is not attached: {}",
+                error.with_causes()
             )),
         });
     }

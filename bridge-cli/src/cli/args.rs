@@ -252,6 +252,26 @@ mod tests {
     }
 
     #[test]
+    fn every_format_and_every_option_of_attach_is_documented() {
+        let page = include_str!("../../../docs/cli.md");
+        for format in export::formats() {
+            assert!(
+                page.contains(&format!("\n### {}\n", format.name)),
+                "{}",
+                format.name
+            );
+        }
+        let command = Cli::command();
+        let attach = command.find_subcommand("attach").unwrap();
+        for option in attach
+            .get_arguments()
+            .filter_map(|argument| argument.get_long())
+        {
+            assert!(page.contains(&format!("`--{option}")), "--{option}");
+        }
+    }
+
+    #[test]
     fn a_cpu_list_is_sorted_and_holds_each_cpu_once() {
         assert_eq!(cpu_list("5,0-3,2").unwrap().0, [0, 1, 2, 3, 5]);
         for bad in ["", "3-1", "a", "0,", "-1", "0-99999999"] {

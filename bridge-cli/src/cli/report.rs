@@ -1,6 +1,5 @@
 //! Errors on the terminal: message, causes and hint, nothing in them that a terminal would obey.
 
-use std::error::Error as _;
 use std::fmt::Write as _;
 
 use crate::error::Error;
@@ -16,12 +15,7 @@ pub(super) fn render(error: &Error) -> String {
 }
 
 fn one(out: &mut String, error: &Error) {
-    let mut line = format!("bridge-cli: {error}");
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let _ = write!(line, ": {inner}");
-        cause = inner.source();
-    }
+    let line = format!("bridge-cli: {}", error.with_causes());
     escape_into(out, &line);
     out.push('\n');
     if let Some(hint) = error.hint_text() {
