@@ -85,6 +85,24 @@ impl Error {
         self
     }
 
+    /// Puts `shown` where the message says `internal`: a path that means something to the reader in place
+    /// of one that only this process understands.
+    #[must_use]
+    pub(crate) fn showing(mut self, internal: &str, shown: &str) -> Error {
+        // `/proc/self/fd/5` must not be found in `/proc/self/fd/57`.
+        let mut message = String::with_capacity(self.0.message.len());
+        let mut rest = self.0.message.as_str();
+        while let Some((before, after)) = rest.split_once(internal) {
+            let whole = !after.starts_with(|c: char| c.is_ascii_alphanumeric());
+            message.push_str(before);
+            message.push_str(if whole { shown } else { internal });
+            rest = after;
+        }
+        message.push_str(rest);
+        self.0.message = message;
+        self
+    }
+
     /// Joins errors that were found in one go. `None` where there are none; the kind is the first one's.
     pub fn several(errors: Vec<Error>) -> Option<Error> {
         let mut errors = errors.into_iter();
@@ -188,6 +206,16 @@ mod tests {
         assert_eq!(joined.to_string(), "first");
         assert_eq!(joined.others()[0].to_string(), "second");
         assert!(Error::several(Vec::new()).is_none());
+    }
+
+    #[test]
+    fn a_path_of_our_own_is_shown_as_the_reader_knows_it() {
+        let error = Error::new(
+            ErrorKind::Target,
+            "no /proc/self/fd/5 at 0, no /proc/self/fd/57",
+        );
+        let shown = error.showing("/proc/self/fd/5", "/bin/app").to_string();
+        assert_eq!(shown, "no /bin/app at 0, no /proc/self/fd/57");
     }
 
     #[test]

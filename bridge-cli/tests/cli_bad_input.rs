@@ -320,6 +320,56 @@ fn main() {
             },
         ),
         bpf_test(
+            "another_tracer_that_holds_the_probe_without_its_semaphore_is_named",
+            || {
+                let path = build("ticker").display().to_string();
+                let listed = run_bridge(&["list", "-v", &path, "demo:guarded"]).out;
+                let offset = listed
+                    .split("offset ")
+                    .nth(1)
+                    .and_then(|rest| rest.split(')').next())
+                    .unwrap();
+                // gdb and older tools do the same: a uprobe at the address, and the semaphore left alone.
+                let events = "/sys/kernel/tracing/uprobe_events";
+                let script = format!(
+                    "set -e; mountpoint -q /sys/kernel/tracing || mount -t tracefs none /sys/kernel/tracing\n\
+                 echo 'p:bridge_test/guarded {path}:{offset}' >> {events}\n\
+                 on=/sys/kernel/tracing/events/bridge_test/guarded/enable; echo 1 > $on\n\
+                 trap 'echo 0 > $on; echo -:bridge_test/guarded >> {events}' EXIT\n\
+                 echo READY $$; read line || true"
+                );
+                let target = Target::start("ticker", &["1", "1"]);
+                let mut holder = Command::new("unshare")
+                    .args(["-m", "sh", "-c", &script])
+                    .stdin(std::process::Stdio::piped())
+                    .stdout(std::process::Stdio::piped())
+                    .spawn()
+                    .unwrap();
+                let mut ready = String::new();
+                std::io::BufRead::read_line(
+                    &mut std::io::BufReader::new(holder.stdout.take().unwrap()),
+                    &mut ready,
+                )
+                .unwrap();
+                let ran = run_bridge(&[
+                    "attach",
+                    "-p",
+                    &target.pid.to_string(),
+                    "-e",
+                    "demo:guarded",
+                    "-T",
+                    "1",
+                ]);
+                drop(holder.stdin.take());
+                assert!(holder.wait().unwrap().success() && ready.starts_with("READY"));
+                refused(
+                    &ran,
+                    status::TARGET,
+                    &["another tracer", "semaphore", &path],
+                );
+            },
+        ),
+        bpf_test(
             "a_request_that_cannot_be_served_leaves_the_output_file_as_it_is",
             || {
                 let target = Target::start("ticker", &["1", "1"]);

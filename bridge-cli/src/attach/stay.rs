@@ -17,6 +17,7 @@ use crate::launch::Running;
 use crate::resolve::Resolved;
 use crate::source::bpf_ring::{BpfRings, Count, LostPlaces};
 use crate::summary::{Row, Summary};
+use crate::target::Binary;
 
 /// How often the rings are drained: the largest part of an event's way to the output. A round costs
 /// tens of microseconds where there is nothing to do.
@@ -93,7 +94,13 @@ impl Attached {
             string_limit: self.spec.string_limit,
             ..probes
         };
-        let rings = BpfRings::start(&spec, decoders)?;
+        let rings = BpfRings::start(&spec, decoders).map_err(|error| {
+            let shown = |error: Error, binary: &Binary| {
+                let internal = binary.open_path().display().to_string();
+                error.showing(&internal, &binary.path().display().to_string())
+            };
+            binaries.iter().fold(error, shown)
+        })?;
         drop(binaries);
         self.pump.add(rings);
         self.names.extend(names);
