@@ -99,28 +99,56 @@ pub(crate) fn missing_right() -> Option<Missing> {
 
 /// An error for a refusal (EPERM, EACCES) of `what`, with the most likely reason.
 pub(crate) fn refused(what: &str, error: io::Error) -> Error {
-    if let Some(missing) = missing_right() {
-        return missing.error(what).because(error);
-    }
-    let rights = Rights::read();
-    if rights.is_some_and(|rights| !rights.has(CAP_DAC_READ_SEARCH)) && what.starts_with("reading")
-    {
-        let right = "CAP_DAC_READ_SEARCH".to_owned();
-        return Missing {
-            right,
-            remedy: SUDO.into(),
-        }
+    missing_right()
+        .unwrap_or_else(unknown_right)
         .error(what)
-        .because(error);
+        .because(error)
+}
+
+/// The same for a file.
+pub(crate) fn refused_file(path: &Path, error: io::Error) -> Error {
+    let what = format!("reading {}", path.display());
+    match Rights::read() {
+        Some(rights) if !rights.has(CAP_DAC_READ_SEARCH) => {
+            let right = "CAP_DAC_READ_SEARCH".to_owned();
+            Missing {
+                right,
+                remedy: SUDO.into(),
+            }
+            .error(&what)
+            .because(error)
+        }
+        _ => unknown_right().error(&what).because(error),
     }
+}
+
+/// The same for a perf uprobe, which takes more than the link that replaced it.
+pub(crate) fn refused_perf_uprobe(what: &str, error: io::Error) -> Error {
+    match Rights::read() {
+        Some(rights) if !rights.has(CAP_SYS_ADMIN) => {
+            let right = "CAP_SYS_ADMIN".to_owned();
+            let remedy =
+                "before Linux 6.6, user probes go through perf, which asks for it: run with \
+                sudo"
+                    .to_owned();
+            Missing { right, remedy }.error(what).because(error)
+        }
+        _ => refused(what, error),
+    }
+}
+
+fn unknown_right() -> Missing {
     let paranoid = sysctl("kernel/perf_event_paranoid");
-    let right = "permission".to_owned();
     let remedy = format!(
-        "kernel.perf_event_paranoid is {}, lockdown is {}",
+        "the rights are all there; kernel.perf_event_paranoid is {}, lockdown is {}, and a security \
+         module or seccomp may refuse too",
         paranoid.map_or("unknown".into(), |level| level.to_string()),
         lockdown().unwrap_or_else(|| "unknown".into())
     );
-    Missing { right, remedy }.error(what).because(error)
+    Missing {
+        right: "permission".to_owned(),
+        remedy,
+    }
 }
 
 /// How user probes can be attached for a session with this filter.

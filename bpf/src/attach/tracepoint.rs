@@ -74,9 +74,7 @@ fn id(tracepoint: &Tracepoint, what: &str) -> Result<u64> {
             },
             format!("this kernel has no tracepoint {what}"),
         ),
-        std::io::ErrorKind::PermissionDenied => {
-            capability::refused(&format!("reading {}", file.display()), error)
-        }
+        std::io::ErrorKind::PermissionDenied => capability::refused_file(&file, error),
         _ => Error::system(format!("cannot read {}", file.display()), error),
     })?;
     text.trim().parse().map_err(|error| {

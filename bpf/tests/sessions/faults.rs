@@ -13,17 +13,13 @@ use tracebraid_bpf::record::{Body, Text};
 use tracebraid_bpf::spec::{Fetch, Filter, Spec};
 use tracebraid_bpf::{Options, Session};
 
-use crate::{Outcome, Test, perf, same, stubs};
+use crate::{Outcome, UserTest, same, stubs};
 
-pub(crate) const TESTS: &[Test] = &[
-    (
-        "threads_asleep_inside_a_probe_do_not_disturb_each_other",
-        || asleep(&Options::default()),
-    ),
-    ("threads_asleep_inside_a_probe_the_perf_way", || {
-        asleep(&perf())
-    }),
-];
+/// Run for both ways of attaching.
+pub(crate) const TESTS: &[UserTest] = &[(
+    "threads_asleep_inside_a_probe_do_not_disturb_each_other",
+    asleep,
+)];
 
 const PAGE: usize = 4096;
 const PAGES: usize = 100;

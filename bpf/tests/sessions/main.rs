@@ -9,7 +9,7 @@ mod user;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use tracebraid_bpf::record::{Lost, Record};
-use tracebraid_bpf::spec::{Filter, Spec};
+use tracebraid_bpf::spec::{Fetch, Filter, KernelEvent, KernelProbe, ProbeId, Spec};
 use tracebraid_bpf::{ErrorKind, Options, Session};
 
 type Outcome = Result<(), Failed>;
@@ -17,40 +17,99 @@ type Outcome = Result<(), Failed>;
 /// The sentence that a test proves, and the test.
 type Test = (&'static str, fn() -> Outcome);
 
+/// One that is run for each way of attaching user probes.
+type UserTest = (&'static str, fn(&Options) -> Outcome);
+
 fn main() {
+    if let Ok(held) = std::env::var(user::HOLD) {
+        let (way, process) = held.split_once(' ').unwrap_or_default();
+        let options = if way == "perf" {
+            perf()
+        } else {
+            Options::default()
+        };
+        return user::hold(process.parse().unwrap_or(0), &options);
+    }
     let mut arguments = Arguments::from_args();
     // The tests probe the same stubs of the same process.
     arguments.test_threads = Some(1);
     let required = std::env::var("TRACEBRAID_REQUIRE")
         .is_ok_and(|wanted| wanted.split(',').any(|word| word == "bpf"));
-    let rights = missing();
-    let faults = rights.clone().or_else(faults::missing);
-    let groups = [
-        (kernel::TESTS, &rights),
-        (user::TESTS, &rights),
-        (faults::TESTS, &faults),
-    ];
-    let trials = groups.into_iter().flat_map(|(tests, missing)| {
-        tests.iter().map(|&(name, test)| {
-            let missing = missing.clone();
-            Trial::ignorable_test(name, move || match missing {
-                Some(reason) if required => Err(format!("required, but {reason}").into()),
-                Some(reason) => Ok(Completion::ignored_with(reason)),
-                None => test().map(|()| Completion::Completed),
-            })
-        })
-    });
-    libtest_mimic::run(&arguments, trials.collect()).exit();
+    let mut trials = Vec::new();
+    let mut add = |name: String, missing: Option<String>, test: Box<dyn Fn() -> Outcome + Send>| {
+        trials.push(Trial::ignorable_test(name, move || match &missing {
+            Some(reason) if required => Err(format!("required, but {reason}").into()),
+            Some(reason) => Ok(Completion::ignored_with(reason)),
+            None => test().map(|()| Completion::Completed),
+        }));
+    };
+    for (tests, missing) in [
+        (kernel::TESTS, missing(&system_call(), &Options::default())),
+        (
+            kernel::NAMED_TESTS,
+            named().map_or_else(Some, |spec| missing(&spec, &Options::default())),
+        ),
+    ] {
+        for &(name, test) in tests {
+            add(name.into(), missing.clone(), Box::new(test));
+        }
+    }
+    for (options, suffix) in [(Options::default(), ""), (perf(), "_the_perf_way")] {
+        let rights = missing(&user(), &options);
+        let faults = rights.clone().or_else(faults::missing);
+        let groups = [(user::TESTS, rights), (faults::TESTS, faults)];
+        for (tests, missing) in groups {
+            for &(name, test) in tests {
+                let options = options.clone();
+                let run = Box::new(move || test(&options));
+                add(format!("{name}{suffix}"), missing.clone(), run);
+            }
+        }
+    }
+    libtest_mimic::run(&arguments, trials).exit();
 }
 
-/// Why no session can be started here, if so.
-fn missing() -> Option<String> {
-    match Session::start(&Spec::default()) {
+/// Why no such session can be started here, if so.
+fn missing(spec: &Spec, options: &Options) -> Option<String> {
+    match Session::start_with(spec, options) {
         Ok(_) => None,
         Err(error) if matches!(error.kind(), ErrorKind::Permission { .. }) => {
             Some(error.to_string())
         }
         Err(error) => Some(format!("{error:?}")),
+    }
+}
+
+fn system_call() -> Spec {
+    let event = KernelEvent::SysEnter(vec![0]);
+    Spec {
+        kernel: vec![KernelProbe {
+            id: ProbeId(0),
+            event,
+        }],
+        ..Spec::default()
+    }
+}
+
+fn named() -> Result<Spec, String> {
+    let format = kernel::Format::read("sched", "sched_switch");
+    let probe = format
+        .map_err(|failed| failed.message().unwrap_or_default().to_owned())?
+        .probe(0);
+    Ok(Spec {
+        tracepoints: vec![probe],
+        ..Spec::default()
+    })
+}
+
+fn user() -> Spec {
+    let fetch = Fetch::Slots {
+        count: 0,
+        text: vec![],
+    };
+    Spec {
+        user: vec![stubs::probe(0, stubs::slots_offset(), 0, fetch)],
+        ..Spec::default()
     }
 }
 

@@ -9,25 +9,17 @@ use tracebraid_bpf::spec::{
 };
 use tracebraid_bpf::{ErrorKind, Options, Session};
 
-use crate::{Outcome, Test, mine, perf, same, stubs, under};
+use crate::{Outcome, UserTest, mine, same, stubs, under};
 
-pub(crate) const TESTS: &[Test] = &[
-    ("the_slots_of_a_tracepoint_arrive_with_their_text", || {
-        slots(&Options::default())
-    }),
-    ("the_slots_arrive_the_perf_way_too", || slots(&perf())),
+/// Each is run for both ways of attaching.
+pub(crate) const TESTS: &[UserTest] = &[
+    ("the_slots_of_a_tracepoint_arrive_with_their_text", slots),
     (
         "slots_that_cannot_be_read_are_none_and_cost_no_hit",
         unreadable_slots,
     ),
     ("text_is_null_or_a_fault_and_never_wrongly_empty", bad_texts),
-    ("text_in_a_page_that_nobody_has_touched_is_read", || {
-        cold_text(&Options::default())
-    }),
-    (
-        "text_in_a_page_that_nobody_has_touched_is_read_the_perf_way",
-        || cold_text(&perf()),
-    ),
+    ("text_in_a_page_that_nobody_has_touched_is_read", cold_text),
     (
         "text_is_cut_at_the_limit_and_says_how_long_it_was",
         long_text,
@@ -43,41 +35,24 @@ pub(crate) const TESTS: &[Test] = &[
     ("every_place_of_an_argument_is_read", arguments),
     (
         "a_semaphore_is_up_while_attached_and_down_afterwards",
-        || semaphore(&Options::default()),
+        semaphore,
     ),
-    ("a_semaphore_is_up_while_attached_the_perf_way", || {
-        semaphore(&perf())
-    }),
     (
         "two_probes_of_one_address_both_get_every_hit",
         shared_address,
     ),
     (
         "another_tracer_with_another_semaphore_is_named_as_the_reason",
-        || conflict(&Options::default()),
-    ),
-    (
-        "another_tracer_with_another_semaphore_is_named_the_perf_way",
-        || conflict(&perf()),
+        conflict,
     ),
     (
         "an_address_outside_the_file_is_refused_with_its_offset",
         outside,
     ),
-    ("hits_are_delivered_or_lost_and_nothing_else", || {
-        exact(&Options::default())
-    }),
-    (
-        "hits_are_delivered_or_lost_and_nothing_else_the_perf_way",
-        || exact(&perf()),
-    ),
+    ("hits_are_delivered_or_lost_and_nothing_else", exact),
     ("other_processes_and_threads_do_not_count", filters),
-    ("a_thousand_probes_come_and_go_at_once", || {
-        many(1000, &Options::default())
-    }),
-    ("twenty_probes_come_and_go_the_perf_way", || {
-        many(20, &perf())
-    }),
+    ("many_probes_come_and_go_at_once", many),
+    ("a_session_that_is_killed_leaves_no_probe", killed),
     ("a_session_that_is_dropped_leaves_no_probe", dropped),
 ];
 
@@ -147,9 +122,9 @@ fn slots(options: &Options) -> Outcome {
     )
 }
 
-fn unreadable_slots() -> Outcome {
+fn unreadable_slots(options: &Options) -> Outcome {
     let spec = user(vec![slot_probe(0, 2, &[(0, 1)])]);
-    let seen = under(&spec, &Options::default(), || {
+    let seen = under(&spec, options, || {
         for address in [
             0,
             8,
@@ -174,7 +149,7 @@ fn unreadable_slots() -> Outcome {
     Ok(())
 }
 
-fn bad_texts() -> Outcome {
+fn bad_texts(options: &Options) -> Outcome {
     let hole = Pages::new(1, libc::PROT_NONE);
     let bad = [
         8,
@@ -183,7 +158,7 @@ fn bad_texts() -> Outcome {
         hole.address(),
     ];
     let spec = user(vec![slot_probe(0, 3, &[(0, 1)])]);
-    let seen = under(&spec, &Options::default(), || {
+    let seen = under(&spec, options, || {
         stubs::hit_slots(&[0, 5, 1]);
         // An empty string of Rust has a length of 0 and an address that may not be read.
         stubs::hit_slots(&[1, 0, 2]);
@@ -223,7 +198,7 @@ fn cold_text(options: &Options) -> Outcome {
     )
 }
 
-fn long_text() -> Outcome {
+fn long_text(options: &Options) -> Outcome {
     let text: Vec<u8> = (0..1_000_000u32)
         .map(|index| b'a' + (index % 26) as u8)
         .collect();
@@ -233,7 +208,7 @@ fn long_text() -> Outcome {
             ..user(vec![slot_probe(0, 3, &[(0, 1)])])
         };
         let lengths = [0, 1, limit - 1, limit, limit + 1, 1_000_000];
-        let seen = under(&spec, &Options::default(), || {
+        let seen = under(&spec, options, || {
             for length in lengths {
                 stubs::hit_slots(&[text.as_ptr() as u64, length as u64, 0xfeed]);
             }
@@ -269,14 +244,14 @@ fn long_text() -> Outcome {
     Ok(())
 }
 
-fn overlong_text() -> Outcome {
+fn overlong_text(options: &Options) -> Outcome {
     let pages = Pages::new(2, libc::PROT_READ | libc::PROT_WRITE);
     pages.write(4096 - 5, b"hello");
     pages.forbid(1);
     let spec = user(vec![slot_probe(0, 2, &[(0, 1)])]);
     let address = pages.address() + 4096 - 5;
     let lengths = [5, 6, 1 << 40, u64::MAX];
-    let seen = under(&spec, &Options::default(), || {
+    let seen = under(&spec, options, || {
         for length in lengths {
             stubs::hit_slots(&[address, length]);
         }
@@ -294,7 +269,7 @@ fn overlong_text() -> Outcome {
     same("texts", seen, wanted.to_vec())
 }
 
-fn much_text() -> Outcome {
+fn much_text(options: &Options) -> Outcome {
     let text = vec![b'x'; 4096];
     let pairs: Vec<(u8, u8)> = (0..32).map(|index| (2 * index, 2 * index + 1)).collect();
     let spec = Spec {
@@ -302,7 +277,7 @@ fn much_text() -> Outcome {
         ..user(vec![slot_probe(0, 64, &pairs)])
     };
     let words = [text.as_ptr() as u64, 4096].repeat(32);
-    let seen = under(&spec, &Options::default(), || stubs::hit_slots(&words))?;
+    let seen = under(&spec, options, || stubs::hit_slots(&words))?;
     let texts = texts(&seen.records[0])?;
     same("texts", texts.len(), 32)?;
     let mut bytes = 0;
@@ -319,7 +294,7 @@ fn much_text() -> Outcome {
     same("bytes", bytes, 48 << 10)
 }
 
-fn arguments() -> Outcome {
+fn arguments(options: &Options) -> Outcome {
     use Place::{Constant, Memory, ProbeRelative, Unsupported};
     let argument = |width, signed, place| Argument {
         width,
@@ -433,9 +408,7 @@ fn arguments() -> Outcome {
             .collect(),
     );
     let spec = user(vec![stubs::probe(3, stubs::arguments_offset(), 0, fetch)]);
-    let seen = under(&spec, &Options::default(), || {
-        stubs::hit_arguments(0xfff6, &data, 1, 8)
-    })?;
+    let seen = under(&spec, options, || stubs::hit_arguments(0xfff6, &data, 1, 8))?;
     same("records", seen.records.len(), 1)?;
     let Body::Arguments {
         location: 0,
@@ -478,7 +451,7 @@ fn semaphore(options: &Options) -> Outcome {
     same("records", seen.records.len(), 1)
 }
 
-fn shared_address() -> Outcome {
+fn shared_address(options: &Options) -> Outcome {
     let offset = stubs::guarded_offset();
     let same_fetch = Fetch::Slots {
         count: 1,
@@ -510,7 +483,7 @@ fn shared_address() -> Outcome {
         stubs::probe(2, offset, stubs::semaphore_offset(), same_fetch),
         third,
     ]);
-    let seen = under(&spec, &Options::default(), || {
+    let seen = under(&spec, options, || {
         stubs::hit_guarded(&[0xabc]);
         stubs::hit_guarded(&[0xdef]);
     })?;
@@ -599,7 +572,7 @@ fn conflict(options: &Options) -> Outcome {
     Ok(())
 }
 
-fn outside() -> Outcome {
+fn outside(options: &Options) -> Outcome {
     let fetch = Fetch::Slots {
         count: 0,
         text: vec![],
@@ -610,23 +583,21 @@ fn outside() -> Outcome {
         semaphore: 0,
         fetch,
     });
-    for options in [Options::default(), perf()] {
-        let Err(error) = Session::start_with(&user(vec![probe.clone()]), &options) else {
-            return Err("an offset of a terabyte was accepted".into());
-        };
-        let offset = Some(1 << 40);
-        same(
-            "kind",
-            error.kind(),
-            &ErrorKind::Attach {
-                file: Some(stubs::binary()),
-                offset,
-            },
-        )?;
-    }
+    let Err(error) = Session::start_with(&user(vec![probe.clone()]), options) else {
+        return Err("an offset of a terabyte was accepted".into());
+    };
+    let offset = Some(1 << 40);
+    same(
+        "kind",
+        error.kind(),
+        &ErrorKind::Attach {
+            file: Some(stubs::binary()),
+            offset,
+        },
+    )?;
     let mut gone = probe;
     gone.binary = "/nonexistent/file".into();
-    let Err(error) = Session::start(&user(vec![gone])) else {
+    let Err(error) = Session::start_with(&user(vec![gone]), options) else {
         return Err("a file that is not there was accepted".into());
     };
     let file = Some("/nonexistent/file".into());
@@ -719,14 +690,14 @@ fn exact(options: &Options) -> Outcome {
     same("different records", numbers.len(), records.len())
 }
 
-fn filters() -> Outcome {
+fn filters(options: &Options) -> Outcome {
     let all = user(vec![slot_probe(0, 1, &[])]);
     let hits = |filter: Filter| -> Result<usize, libtest_mimic::Failed> {
         let spec = Spec {
             filter,
             ..all.clone()
         };
-        let seen = under(&spec, &Options::default(), || {
+        let seen = under(&spec, options, || {
             stubs::hit_slots(&[1]);
             std::thread::scope(|scope| {
                 scope.spawn(|| stubs::hit_slots(&[2]));
@@ -803,7 +774,9 @@ fn filters() -> Outcome {
     )
 }
 
-fn many(number: u32, options: &Options) -> Outcome {
+fn many(options: &Options) -> Outcome {
+    // Taking a perf uprobe away waits for a grace period.
+    let number = if options.force_perf_uprobes { 20 } else { 1000 };
     let spec = user(
         (0..number)
             .map(|index| {
@@ -833,19 +806,71 @@ fn many(number: u32, options: &Options) -> Outcome {
     same("probes", ids, (0..number).collect())
 }
 
-fn dropped() -> Outcome {
+fn dropped(options: &Options) -> Outcome {
     let fetch = Fetch::Slots {
         count: 1,
         text: vec![],
     };
     let probe = stubs::probe(0, stubs::guarded_offset(), stubs::semaphore_offset(), fetch);
-    for options in [Options::default(), perf()] {
-        let session = Session::start_with(&user(vec![probe.clone()]), &options)?;
-        same("while it lives", stubs::semaphore(), 1)?;
-        drop(session);
-        same("afterwards", stubs::semaphore(), 0)?;
-    }
+    let session = Session::start_with(&user(vec![probe]), options)?;
+    same("while it lives", stubs::semaphore(), 1)?;
+    drop(session);
+    same("afterwards", stubs::semaphore(), 0)?;
     Ok(())
+}
+
+/// The variable by which this program is told to hold a session on a process until it is killed.
+pub(crate) const HOLD: &str = "TRACEBRAID_TEST_HOLD";
+
+fn guarded(process: u32) -> Spec {
+    let fetch = Fetch::Slots {
+        count: 1,
+        text: vec![],
+    };
+    let probe = stubs::probe(0, stubs::guarded_offset(), stubs::semaphore_offset(), fetch);
+    let processes = vec![process];
+    let filter = Filter {
+        processes,
+        ..Filter::default()
+    };
+    Spec {
+        filter,
+        ..user(vec![probe])
+    }
+}
+
+/// What the child of `killed` does.
+pub(crate) fn hold(process: u32, options: &Options) {
+    match Session::start_with(&guarded(process), options) {
+        Ok(_session) => loop {
+            std::thread::park();
+        },
+        Err(error) => eprintln!("{error:?}"),
+    }
+}
+
+fn killed(options: &Options) -> Outcome {
+    let way = if options.force_perf_uprobes {
+        "perf"
+    } else {
+        "multi"
+    };
+    let mut child = std::process::Command::new(stubs::binary())
+        .env(HOLD, format!("{way} {}", std::process::id()))
+        .spawn()?;
+    let wait = |wanted| {
+        let start = Instant::now();
+        while stubs::semaphore() != wanted && start.elapsed().as_secs() < 10 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    };
+    wait(1);
+    let during = stubs::semaphore();
+    child.kill()?;
+    child.wait()?;
+    wait(0);
+    same("while it lives", during, 1)?;
+    same("after it was killed", stubs::semaphore(), 0)
 }
 
 /// Anonymous or mapped pages of their own.
