@@ -12,6 +12,10 @@ use crate::field::Field;
 /// The return of the tracepoint without `__return` in its name (`wire::schema`).
 pub(crate) const FLAG_RETURN: u8 = 1;
 
+/// How many fields a code describes, and in how many bits each (`tracebraid::__private::code`).
+const CODE_FIELDS: usize = 3;
+const CODE_BITS: usize = 20;
+
 /// The longest name of a provider or a tracepoint, bytes.
 const MAX_NAME: usize = 255;
 
@@ -41,7 +45,7 @@ impl Point {
         }
     }
 
-    /// Its symbol, with the placeholder `{<prefix>k<index>}` for the kind of each field.
+    /// Its symbol, with a placeholder `{<prefix>c<chunk>}` for what each three fields are.
     fn symbol(&self, prefix: &str) -> Literal {
         let texts = [self.provider.as_str(), self.name.as_str()];
         let hash = assembly::hash(
@@ -54,8 +58,8 @@ impl Point {
             assembly::symbol(&self.provider),
             assembly::symbol(&self.name)
         );
-        for index in 0..self.fields.len() {
-            symbol.push_str(&format!(".{{{prefix}k{index}}}"));
+        for chunk in 0..self.chunks() {
+            symbol.push_str(&format!(".{{{prefix}c{chunk}}}"));
         }
         Literal::string(&symbol)
     }
@@ -68,32 +72,21 @@ impl Point {
         let (provider, name, print) = (text(&self.provider), text(&self.name), text(&self.print));
         let flags = Literal::u8_unsuffixed(self.flags);
         let count = Literal::usize_unsuffixed(self.fields.len());
+        let names: String = self.fields.iter().map(|name| format!("{name}\0")).collect();
+        let names = text(&names);
+        let codes = self.codes("");
         let mut kinds = TokenStream::new();
         let mut fields = TokenStream::new();
-        for (index, field) in self.fields.iter().enumerate() {
-            let ident =
-                |prefix: &str, suffix: &str| format_ident!("{prefix}{index}{suffix}", span = span);
-            let (lowered, value, kind, slots) = (
-                ident("L", ""),
-                ident("v", ""),
-                ident("k", ""),
-                ident("n", ""),
+        for index in 0..self.fields.len() {
+            let (lowered, value) = (
+                format_ident!("L{index}", span = span),
+                format_ident!("v{index}", span = span),
             );
-            let (w0, o0, w1, o1, w2, o2) = (
-                ident("w", "0"),
-                ident("o", "0"),
-                ident("w", "1"),
-                ident("o", "1"),
-                ident("w", "2"),
-                ident("o", "2"),
-            );
-            let field = text(field);
-            let separator = Literal::string(if index == 0 { "" } else { " " });
+            let code = code("", index / CODE_FIELDS);
+            let shift = Literal::usize_unsuffixed(index % CODE_FIELDS * CODE_BITS);
             let index = Literal::usize_unsuffixed(index);
             kinds.extend(quote_spanned!(span=> #lowered,));
-            fields.extend(quote_spanned! {span=>
-                { #field #index #lowered #value #separator #kind #slots #w0 #o0 #w1 #o1 #w2 #o2 }
-            });
+            fields.extend(quote_spanned!(span=> { #index #lowered #value #code #shift }));
         }
         quote_spanned! {span=>
             ::tracebraid::__point! {
@@ -102,9 +95,11 @@ impl Point {
                 provider: #provider,
                 name: #name,
                 print: #print,
+                names: #names,
                 flags: #flags,
                 count: #count,
                 kinds: (#kinds),
+                codes: [#codes],
                 fields: [#fields]
             }
         }
@@ -115,13 +110,29 @@ impl Point {
         let span = Span::mixed_site();
         let variable = format_ident!("{prefix}kinds", span = span);
         let point = self.symbol(prefix);
-        let kinds = (0..self.fields.len()).map(|index| {
-            let lowered = format_ident!("{}L{index}", prefix.to_uppercase(), span = span);
-            let kind = format_ident!("{prefix}k{index}", span = span);
-            quote_spanned!(span=> #lowered #kind)
-        });
-        quote_spanned!(span=> { #variable #point [#(#kinds)*] })
+        let codes = self.codes(prefix);
+        let lowered = (0..self.fields.len())
+            .map(|index| format_ident!("{}L{index}", prefix.to_uppercase(), span = span));
+        let lowered: Vec<_> = lowered.collect();
+        quote_spanned!(span=> { #variable (#(#lowered,)*), #point [#(#lowered)*] [#codes] })
     }
+
+    fn chunks(&self) -> usize {
+        self.fields.len().div_ceil(CODE_FIELDS)
+    }
+
+    /// The names of its codes, each with its number.
+    fn codes(&self, prefix: &str) -> TokenStream {
+        let codes = (0..self.chunks()).map(|chunk| {
+            let (code, chunk) = (code(prefix, chunk), Literal::usize_unsuffixed(chunk));
+            quote_spanned!(Span::mixed_site()=> #code #chunk)
+        });
+        codes.collect()
+    }
+}
+
+fn code(prefix: &str, chunk: usize) -> Ident {
+    format_ident!("{prefix}c{chunk}", span = Span::mixed_site())
 }
 
 /// The provider of what does not name one: the crate that is compiled.

@@ -6,9 +6,7 @@ pub use tracebraid_wire::kind::MAX_SLOTS;
 pub use crate::clock::now;
 #[cfg(tracebraid_keys)]
 pub use crate::emit::fire;
-pub use crate::fields::{
-    Kinds, kind, kinds, lower, note_slots, note_slots_of, offset, point_flags, put, width,
-};
+pub use crate::fields::{Kinds, code, kinds, lower, put};
 pub use crate::held::{Copied, Hold, HoldCopy, HoldReborrow, Place, debug, display};
 pub use crate::traced::{
     Frame, Returned, ReturnedDebug, ReturnedValue, Task, call0, call1, call2, call3, call4, call5,

@@ -10,9 +10,6 @@ use tracebraid_wire::table::POINT_FORMATS;
 
 use crate::value::{Lowered, Value};
 
-/// USDT readers see this many slots of an event.
-pub(crate) const NOTE_SLOTS: usize = 12;
-
 /// A tracepoint has at most this many fields.
 #[cfg(tracebraid_keys)]
 pub(crate) const MAX_FIELDS: usize = 32;
@@ -42,7 +39,7 @@ pub const fn kinds<F>() -> Kinds<F> {
 pub trait Fields: Sized {
     /// Their kinds.
     const KINDS: &'static [FieldKind];
-    /// How many slots they take together.
+    /// How many slots they take together. USDT readers see the first twelve (`__note_arguments!`).
     const SLOTS: usize = first_slot::<Self>(Self::KINDS.len());
 }
 
@@ -58,16 +55,45 @@ macro_rules! tuples {
 }
 tuples!(L31 L30 L29 L28 L27 L26 L25 L24 L23 L22 L21 L20 L19 L18 L17 L16 L15 L14 L13 L12 L11 L10 L9 L8 L7 L6 L5 L4 L3 L2 L1 L0);
 
-/// The byte of a field's kind.
+/// Fields that a code describes.
+const CODE_FIELDS: usize = 3;
+
+/// Bits of a field in a code.
+const CODE_BITS: usize = 20;
+
+/// What the assembler has to know of three fields, from `3 * chunk` on; so is the point's symbol made
+/// another one by other kinds.
+///
+/// ```text
+/// bit 0   kind byte
+///     8   number of slots
+///    10   for each of up to three slots: log2 of its width, 2 bits; 1 where it is signed
+///    19   whether it is formatted
+///    20   the next field
+/// ```
 #[must_use]
-pub const fn kind<L: Lowered>() -> u8 {
-    L::KIND.byte()
+pub const fn code<F: Fields>(chunk: usize) -> u64 {
+    let (mut code, mut at) = (0, 0);
+    while at < CODE_FIELDS && chunk * CODE_FIELDS + at < F::KINDS.len() {
+        code |= code_of(F::KINDS[chunk * CODE_FIELDS + at]) << (at * CODE_BITS);
+        at += 1;
+    }
+    code
 }
 
-/// The width of a field's slot, for the note: negative when signed.
-#[must_use]
-pub const fn width<L: Lowered>(slot: usize) -> i32 {
-    L::KIND.slot_width(slot) as i32
+const fn code_of(kind: FieldKind) -> u64 {
+    let mut code = kind.byte() as u64 | (kind.slot_count() as u64) << 8;
+    let mut slot = 0;
+    while slot < kind.slot_count() {
+        let width = kind.slot_width(slot);
+        let log2 = width.unsigned_abs().trailing_zeros() as u64;
+        code |= (log2 | ((width < 0) as u64) << 2) << (10 + 3 * slot);
+        slot += 1;
+    }
+    if matches!(kind.kind, Kind::Formatted) {
+        code |= (POINT_FORMATS as u64) << 19;
+    }
+    code
 }
 
 const fn first_slot<F: Fields>(field: usize) -> usize {
@@ -77,47 +103,6 @@ const fn first_slot<F: Fields>(field: usize) -> usize {
         at += 1;
     }
     slot
-}
-
-/// The offset of a field's slot, bytes.
-#[must_use]
-pub const fn offset<F: Fields>(field: usize, slot: usize) -> u32 {
-    ((first_slot::<F>(field) + slot) * 8) as u32
-}
-
-/// How many of a field's slots the note describes: all or none.
-#[must_use]
-pub const fn note_slots_of<F: Fields>(field: usize) -> u32 {
-    let count = F::KINDS[field].slot_count();
-    if first_slot::<F>(field) + count <= NOTE_SLOTS {
-        count as u32
-    } else {
-        0
-    }
-}
-
-/// How many slots the note describes.
-#[must_use]
-pub const fn note_slots<F: Fields>() -> u32 {
-    let (mut slots, mut at) = (0, 0);
-    while at < F::KINDS.len() {
-        slots += note_slots_of::<F>(at);
-        at += 1;
-    }
-    slots
-}
-
-/// The flags of the point's row.
-#[must_use]
-pub const fn point_flags<F: Fields>() -> u32 {
-    let (mut flags, mut at) = (0, 0);
-    while at < F::KINDS.len() {
-        if matches!(F::KINDS[at].kind, Kind::Formatted) {
-            flags = POINT_FORMATS;
-        }
-        at += 1;
-    }
-    flags
 }
 
 /// Writes a field's words into its slots.

@@ -11,12 +11,12 @@ macro_rules! __point {
         provider: $provider:literal,
         name: $name:literal,
         print: $print:literal,
+        names: $names:literal,
         flags: $flags:literal,
         count: $count:literal,
         kinds: $kinds:ty,
-        fields: [$({
-            $field:literal $index:tt $lowered:ident $value:ident $separator:literal $($operand:ident)*
-        })*]
+        codes: [$($code:ident $chunk:literal)*],
+        fields: [$({ $index:tt $lowered:ident $value:ident $of:ident $shift:literal })*]
     ) => {
         #[inline(always)]
         fn $emit<$($lowered: $crate::__private::Lowered),*>(
@@ -38,11 +38,11 @@ macro_rules! __gate_key {
         file: $file:literal,
         file_symbol: $file_symbol:literal,
         line: $line:literal,
-        points: [$({ $kinds:ident $point:literal [$($lowered:ident $k:ident)*] })*]
+        points: [$({ $kinds:ident $tuple:ty, $point:literal [$($lowered:ident)*] [$($code:ident $chunk:literal)*] })*]
     ) => {
         #[inline(always)]
         fn $gate<$($($lowered: $crate::__private::Lowered,)*)*>(
-            $($kinds: $crate::__private::Kinds<($($lowered,)*)>),*
+            $($kinds: $crate::__private::Kinds<$tuple>),*
         ) -> bool {
             $(let _ = $kinds;)*
             false

@@ -37,11 +37,11 @@ macro_rules! __gate {
         file: $file:literal,
         file_symbol: $file_symbol:literal,
         line: $line:literal,
-        points: [$({ $kinds:ident $point:literal [$($lowered:ident $k:ident)*] })*]
+        points: [$({ $kinds:ident $tuple:ty, $point:literal [$($lowered:ident)*] [$($operand:ident $chunk:literal)*] })*]
     ) => {
         #[inline(always)]
         fn $gate<$($($lowered: $crate::__private::Lowered,)*)*>(
-            $($kinds: $crate::__private::Kinds<($($lowered,)*)>),*
+            $($kinds: $crate::__private::Kinds<$tuple>),*
         ) -> bool {
             $(let _ = $kinds;)*
             unsafe {
@@ -50,7 +50,7 @@ macro_rules! __gate {
                     $crate::__site_file!($file_symbol, $file),
                     $($crate::__site_row!($point, $file_symbol, $line, $flags),)*
                     cold = label { return true },
-                    $($($k = const $crate::__private::kind::<$lowered>(),)*)*
+                    $($($operand = const $crate::__private::code::<$tuple>($chunk),)*)*
                     $($besides)*
                 );
             }

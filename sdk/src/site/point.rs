@@ -23,8 +23,12 @@
 /// trampoline. It is inlined into cold blocks, where it must not be an ordinary call: that would
 /// make the compiler save registers in the hot path.
 ///
-/// `point` holds placeholders for the kinds (`{k0}`…); the texts are escaped for the assembler and
-/// for `asm!`. Called by the proc macros only.
+/// `point` holds placeholders for the codes of its fields (`{c0}`…, see `fields::code`); texts are
+/// escaped for the assembler and for `asm!`, and `names` are those of all fields, each with its NUL.
+/// Called by the proc macros only.
+///
+/// It is one text with few operands, since programs have thousands of these: every operand is a
+/// constant to evaluate, every macro inside is one to expand. The assembler works out the rest.
 #[cfg(tracebraid_keys)]
 #[doc(hidden)]
 #[macro_export]
@@ -35,13 +39,12 @@ macro_rules! __point {
         provider: $provider:literal,
         name: $name:literal,
         print: $print:literal,
+        names: $names:literal,
         flags: $flags:literal,
         count: $count:literal,
         kinds: $kinds:ty,
-        fields: [$({
-            $field:literal $index:tt $lowered:ident $value:ident $separator:literal
-            $k:ident $n:ident $w0:ident $o0:ident $w1:ident $o1:ident $w2:ident $o2:ident
-        })*]
+        codes: [$($code:ident $chunk:literal)*],
+        fields: [$({ $index:tt $lowered:ident $value:ident $of:ident $shift:literal })*]
     ) => {
         #[inline(always)]
         fn $emit<$($lowered: $crate::__private::Lowered),*>(
@@ -53,142 +56,163 @@ macro_rules! __point {
             let point: *const u8;
             unsafe {
                 ::core::arch::asm!(
-                    // What the note's addresses are relative to, for readers that expect prelinked files.
-                    // Retained: rustc's default linker drops it otherwise, and the notes then say base 0.
-                    ".ifndef _.stapsdt.base",
-                    ".pushsection .stapsdt.base,\"aGR\",@progbits,.stapsdt.base,comdat",
-                    ".weak _.stapsdt.base",
-                    ".hidden _.stapsdt.base",
-                    "_.stapsdt.base: .space 1",
-                    ".size _.stapsdt.base, 1",
-                    ".popsection",
-                    ".endif",
+                    concat!(
+                        // What the note's addresses are relative to, for readers that expect prelinked files.
+                        // Retained: rustc's default linker drops it otherwise, and the notes then say base 0.
+                        ".ifndef _.stapsdt.base\n",
+                        ".pushsection .stapsdt.base,\"aGR\",@progbits,.stapsdt.base,comdat\n",
+                        ".weak _.stapsdt.base\n",
+                        ".hidden _.stapsdt.base\n",
+                        "_.stapsdt.base: .space 1\n",
+                        ".size _.stapsdt.base, 1\n",
+                        ".popsection\n",
+                        ".endif\n",
 
-                    // The ELF note of this DSO: the bounds of its tables (`wire::note`).
-                    ".ifndef tracebraid.note",
-                    ".hidden __start_tracebraid_sites",
-                    ".hidden __stop_tracebraid_sites",
-                    ".hidden __start_tracebraid_points",
-                    ".hidden __stop_tracebraid_points",
-                    // Semaphores begin on a page of their own: rustc's default linker may let the page in front be
-                    // mapped twice (RELRO ends in it, .data begins in it), and the kernel then raises a semaphore
-                    // in the copy that the program does not see.
-                    ".pushsection .probes,\"awGR\",@progbits,tracebraid.note,comdat",
-                    ".balign 4096",
-                    ".popsection",
-                    ".pushsection .bss.tracebraid.control,\"awGR\",@nobits,tracebraid.note,comdat",
-                    ".balign 64",
-                    "22: .zero 64",
-                    ".popsection",
-                    ".pushsection .note.tracebraid,\"aGR\",@note,tracebraid.note,comdat",
-                    ".balign 4",
-                    ".weak tracebraid.note",
-                    ".hidden tracebraid.note",
-                    "tracebraid.note: .4byte 24f - 23f, 26f - 25f, 1",
-                    "23: .asciz \"tracebraid\"",
-                    "24: .balign 4",
-                    "25: .4byte 1",
-                    ".4byte __start_tracebraid_sites - .",
-                    ".4byte __stop_tracebraid_sites - .",
-                    ".4byte __start_tracebraid_points - .",
-                    ".4byte __stop_tracebraid_points - .",
-                    ".4byte 22b - .",
-                    "26: .balign 4",
-                    ".popsection",
-                    ".endif",
+                        // The ELF note of this DSO: the bounds of its tables (`wire::note`).
+                        ".ifndef tracebraid.note\n",
+                        ".hidden __start_tracebraid_sites\n",
+                        ".hidden __stop_tracebraid_sites\n",
+                        ".hidden __start_tracebraid_points\n",
+                        ".hidden __stop_tracebraid_points\n",
+                        // Semaphores begin on a page of their own: rustc's default linker may let the page in
+                        // front be mapped twice (RELRO ends in it, .data begins in it), and the kernel then
+                        // raises a semaphore in the copy that the program does not see.
+                        ".pushsection .probes,\"awGR\",@progbits,tracebraid.note,comdat\n",
+                        ".balign 4096\n",
+                        ".popsection\n",
+                        ".pushsection .bss.tracebraid.control,\"awGR\",@nobits,tracebraid.note,comdat\n",
+                        ".balign 64\n",
+                        "22: .zero 64\n",
+                        ".popsection\n",
+                        ".pushsection .note.tracebraid,\"aGR\",@note,tracebraid.note,comdat\n",
+                        ".balign 4\n",
+                        ".weak tracebraid.note\n",
+                        ".hidden tracebraid.note\n",
+                        "tracebraid.note: .4byte 24f - 23f, 26f - 25f, 1\n",
+                        "23: .asciz \"tracebraid\"\n",
+                        "24: .balign 4\n",
+                        "25: .4byte 1\n",
+                        ".4byte __start_tracebraid_sites - .\n",
+                        ".4byte __stop_tracebraid_sites - .\n",
+                        ".4byte __start_tracebraid_points - .\n",
+                        ".4byte __stop_tracebraid_points - .\n",
+                        ".4byte 22b - .\n",
+                        "26: .balign 4\n",
+                        ".popsection\n",
+                        ".endif\n",
 
-                    concat!(".ifndef ", $point),
+                        ".ifndef ", $point, "\n",
 
-                    // The semaphore word: USDT semaphore, then the process's own wish. In a file-backed
-                    // section, since the kernel raises nothing in .bss.
-                    concat!(".pushsection .probes,\"awGR\",@progbits,", $point, ",comdat"),
-                    ".balign 4",
-                    concat!(".weak ", $point, ".semaphore"),
-                    concat!(".hidden ", $point, ".semaphore"),
-                    concat!($point, ".semaphore: .2byte 0, 0"),
-                    ".popsection",
+                        // The semaphore word: USDT semaphore, then the process's own wish. In a file-backed
+                        // section, since the kernel raises nothing in .bss.
+                        ".pushsection .probes,\"awGR\",@progbits,", $point, ",comdat\n",
+                        ".balign 4\n",
+                        ".weak ", $point, ".semaphore\n",
+                        ".hidden ", $point, ".semaphore\n",
+                        $point, ".semaphore: .2byte 0, 0\n",
+                        ".popsection\n",
 
-                    concat!(".pushsection tracebraid_schema,\"aGR\",@progbits,", $point, ",comdat"),
-                    ".balign 4",
-                    "3: .4byte 4f - 3b",
-                    ".2byte 1",
-                    concat!(".byte ", $flags, ", ", $count),
-                    $(concat!(".byte {", stringify!($k), "}"),)*
-                    concat!(".asciz \"", $provider, "\""),
-                    concat!(".asciz \"", $name, "\""),
-                    concat!(".asciz \"", $print, "\""),
-                    $(concat!(".asciz \"", $field, "\""),)*
-                    "4:",
-                    ".popsection",
+                        ".pushsection tracebraid_schema,\"aGR\",@progbits,", $point, ",comdat\n",
+                        ".balign 4\n",
+                        "3: .4byte 4f - 3b\n",
+                        ".2byte 1\n",
+                        ".byte ", $flags, ", ", $count, "\n",
+                        $(".byte ({", stringify!($of), "} >> ", $shift, ") & 255\n",)*
+                        ".asciz \"", $provider, "\"\n",
+                        ".asciz \"", $name, "\"\n",
+                        ".asciz \"", $print, "\"\n",
+                        ".ascii \"", $names, "\"\n",
+                        "4:\n",
+                        ".popsection\n",
 
-                    concat!(".pushsection .text.tracebraid,\"axGR\",@progbits,", $point, ",comdat"),
-                    $crate::__asm_stub!($point),
-                    ".popsection",
+                        ".pushsection .text.tracebraid,\"axGR\",@progbits,", $point, ",comdat\n",
+                        $crate::__asm_stub!($point), "\n",
+                        ".popsection\n",
 
-                    // The USDT note (SystemTap's "UserSpaceProbeImplementation"): owner, type 3, then the
-                    // probe's address, the base's, the semaphore's, and three strings.
-                    concat!(".pushsection .note.stapsdt,\"G\",@note,", $point, ",comdat"),
-                    ".balign 4",
-                    ".4byte 8f - 7f, 20f - 9f, 3",
-                    "7: .asciz \"stapsdt\"",
-                    "8: .balign 4",
-                    "9: .8byte 6b",
-                    ".8byte _.stapsdt.base",
-                    concat!(".8byte ", $point, ".semaphore"),
-                    concat!(".asciz \"", $provider, "\""),
-                    concat!(".asciz \"", $name, "\""),
-                    // Arguments are slots in memory that the stub's first argument leads to, at their true width and sign. `n` is
-                    // how many of a field's slots are among the first twelve.
-                    $(
-                        concat!(".if {", stringify!($n), "} >= 1"),
-                        concat!(".ascii \"", $separator, $crate::__asm_argument!($w0 $o0), "\""),
-                        ".endif",
-                        concat!(".if {", stringify!($n), "} >= 2"),
-                        concat!(".ascii \" ", $crate::__asm_argument!($w1 $o1), "\""),
-                        ".endif",
-                        concat!(".if {", stringify!($n), "} >= 3"),
-                        concat!(".ascii \" ", $crate::__asm_argument!($w2 $o2), "\""),
-                        ".endif",
-                    )*
-                    ".byte 0",
-                    "20: .balign 4",
-                    ".popsection",
+                        // The USDT note (SystemTap's "UserSpaceProbeImplementation"): owner, type 3, then the
+                        // probe's address, the base's, the semaphore's, and three strings.
+                        ".pushsection .note.stapsdt,\"G\",@note,", $point, ",comdat\n",
+                        ".balign 4\n",
+                        ".4byte 8f - 7f, 20f - 9f, 3\n",
+                        "7: .asciz \"stapsdt\"\n",
+                        "8: .balign 4\n",
+                        "9: .8byte 6b\n",
+                        ".8byte _.stapsdt.base\n",
+                        ".8byte ", $point, ".semaphore\n",
+                        ".asciz \"", $provider, "\"\n",
+                        ".asciz \"", $name, "\"\n",
+                        $crate::__note_arguments!($($of $shift)*),
+                        ".byte 0\n",
+                        "20: .balign 4\n",
+                        ".popsection\n",
 
-                    concat!(".pushsection .bss.tracebraid,\"awGR\",@nobits,", $point, ",comdat"),
-                    ".balign 8",
-                    "21: .zero 32",
-                    ".popsection",
+                        ".pushsection .bss.tracebraid,\"awGR\",@nobits,", $point, ",comdat\n",
+                        ".balign 8\n",
+                        "21: .zero 32\n",
+                        ".popsection\n",
 
-                    concat!(".pushsection tracebraid_points,\"aGR\",@progbits,", $point, ",comdat"),
-                    ".balign 8",
-                    concat!(".weak ", $point),
-                    concat!(".hidden ", $point),
-                    concat!($point, ": .4byte 3b - ."),
-                    concat!(".4byte ", $point, ".semaphore - ."),
-                    ".4byte 5b - .",
-                    ".4byte 6b - .",
-                    ".4byte 21b - .",
-                    ".4byte {note_slots}",
-                    ".4byte {point_flags}, 0",
-                    ".popsection",
-                    ".endif",
+                        ".pushsection tracebraid_points,\"aGR\",@progbits,", $point, ",comdat\n",
+                        ".balign 8\n",
+                        ".weak ", $point, "\n",
+                        ".hidden ", $point, "\n",
+                        $point, ": .4byte 3b - .\n",
+                        ".4byte ", $point, ".semaphore - .\n",
+                        ".4byte 5b - .\n",
+                        ".4byte 6b - .\n",
+                        ".4byte 21b - .\n",
+                        ".4byte .Ltracebraid_shown\n",
+                        ".4byte .Ltracebraid_flags, 0\n",
+                        ".popsection\n",
+                        ".endif\n",
 
-                    $crate::__asm_point!($point),
-                    $($k = const $crate::__private::kind::<$lowered>(),)*
-                    $($n = const $crate::__private::note_slots_of::<$kinds>($index),)*
-                    $($w0 = const $crate::__private::width::<$lowered>(0),)*
-                    $($o0 = const $crate::__private::offset::<$kinds>($index, 0),)*
-                    $($w1 = const $crate::__private::width::<$lowered>(1),)*
-                    $($o1 = const $crate::__private::offset::<$kinds>($index, 1),)*
-                    $($w2 = const $crate::__private::width::<$lowered>(2),)*
-                    $($o2 = const $crate::__private::offset::<$kinds>($index, 2),)*
-                    note_slots = const $crate::__private::note_slots::<$kinds>(),
-                    point_flags = const $crate::__private::point_flags::<$kinds>(),
+                        $crate::__asm_point!($point)
+                    ),
+                    $($code = const $crate::__private::code::<$kinds>($chunk),)*
                     point = out(reg) point,
                     options(nomem, nostack, preserves_flags)
                 );
             }
             unsafe { $crate::__private::fire::<$kinds, { $count * $crate::__private::MAX_SLOTS }>(point, slots) };
         }
+    };
+}
+
+/// The note's arguments: slots in memory that the stub's first argument leads to, at their true width and
+/// sign. Those of a field are all among the first twelve slots of the event, or left out.
+///
+/// A field is a number of 20 bits (`fields::code`), from which the assembler takes what there is to say;
+/// it also counts the slots (`.Ltracebraid_slot`), those that are shown (`.Ltracebraid_shown`), and
+/// gathers the row's flags.
+#[cfg(tracebraid_keys)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __note_arguments {
+    ($($code:ident $shift:literal)*) => {
+        concat!(
+            ".set .Ltracebraid_slot, 0\n",
+            ".set .Ltracebraid_shown, 0\n",
+            ".set .Ltracebraid_flags, 0\n",
+            $(
+                ".set .Ltracebraid_field, {", stringify!($code), "} >> ", $shift, "\n",
+                ".set .Ltracebraid_flags, .Ltracebraid_flags | ((.Ltracebraid_field >> 19) & 1)\n",
+                ".set .Ltracebraid_next, .Ltracebraid_slot + ((.Ltracebraid_field >> 8) & 3)\n",
+                ".if .Ltracebraid_next <= 12\n",
+                ".set .Ltracebraid_shown, .Ltracebraid_shown + ((.Ltracebraid_field >> 8) & 3)\n",
+                ".set .Ltracebraid_field, .Ltracebraid_field >> 10\n",
+                ".rept .Ltracebraid_next - .Ltracebraid_slot\n",
+                ".if .Ltracebraid_slot\n.ascii \" \"\n.endif\n",
+                ".if .Ltracebraid_field & 4\n.ascii \"-\"\n.endif\n",
+                ".byte 48 + (1 << (.Ltracebraid_field & 3))\n",
+                ".ascii \"", $crate::__asm_argument!(open), "\"\n",
+                ".if .Ltracebraid_slot * 8 >= 10\n.byte 48 + .Ltracebraid_slot * 8 / 10\n.endif\n",
+                ".byte 48 + .Ltracebraid_slot * 8 % 10\n",
+                ".ascii \"", $crate::__asm_argument!(close), "\"\n",
+                ".set .Ltracebraid_field, .Ltracebraid_field >> 3\n",
+                ".set .Ltracebraid_slot, .Ltracebraid_slot + 1\n",
+                ".endr\n",
+                ".endif\n",
+                ".set .Ltracebraid_slot, .Ltracebraid_next\n",
+            )*
+        )
     };
 }

@@ -54,18 +54,15 @@ macro_rules! __asm_stub {
     };
 }
 
-/// A slot as the note describes it: the stub's first argument leads to it.
+/// What stands around a slot's offset in the note: the stub's first argument leads to it.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __asm_argument {
-    ($width:ident $offset:ident) => {
-        concat!(
-            "{",
-            stringify!($width),
-            "}@{",
-            stringify!($offset),
-            "}(%rdi)"
-        )
+    (open) => {
+        "@"
+    };
+    (close) => {
+        "(%rdi)"
     };
 }
 
