@@ -8,14 +8,28 @@ use tracebraid::event;
 
 /// A function that calls nothing.
 #[inline(never)]
-pub fn leaf(id: u64, items: &[u64], code: i32) -> u64 {
-    event!(leaf, id = id, length = items.len(), code = code);
-    id.wrapping_mul(3).wrapping_add(items[0])
+pub fn leaf(id: u64, length: usize, code: i32) -> u64 {
+    event!(leaf, id = id, length = length, code = code);
+    id.wrapping_mul(3).wrapping_add(length as u64) ^ 0x55
 }
 
 /// [`leaf`] without a site.
 #[inline(never)]
-pub fn leaf_plain(id: u64, items: &[u64], code: i32) -> u64 {
+pub fn leaf_plain(id: u64, length: usize, code: i32) -> u64 {
+    let _ = code;
+    id.wrapping_mul(3).wrapping_add(length as u64) ^ 0x55
+}
+
+/// A function that calls nothing unless an index is out of bounds: the call is there, in a cold place.
+#[inline(never)]
+pub fn indexing(id: u64, items: &[u64], code: i32) -> u64 {
+    event!(indexing, id = id, length = items.len(), code = code);
+    id.wrapping_mul(3).wrapping_add(items[0])
+}
+
+/// [`indexing`] without a site.
+#[inline(never)]
+pub fn indexing_plain(id: u64, items: &[u64], code: i32) -> u64 {
     let _ = code;
     id.wrapping_mul(3).wrapping_add(items[0])
 }
@@ -67,8 +81,10 @@ pub fn call_all(calls: u64) {
     let items = black_box([5, 6, 7, 8]);
     for id in 0..calls {
         let code = black_box(-7);
-        black_box(leaf(id, &items, code));
-        black_box(leaf_plain(id, &items, code));
+        black_box(leaf(id, items.len(), code));
+        black_box(leaf_plain(id, items.len(), code));
+        black_box(indexing(id, &items, code));
+        black_box(indexing_plain(id, &items, code));
         black_box(looping(id, &items, code));
         black_box(looping_plain(id, &items, code));
         black_box(tail(id, &items, code));
