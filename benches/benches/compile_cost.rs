@@ -16,9 +16,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
+use tracebraid_benches::callgrind;
 use tracebraid_benches::generated::{FUNCTIONS, Flavour, Package, Program};
 use tracebraid_benches::part::{Part, Thoroughness};
-use tracebraid_benches::callgrind;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let thoroughness = Thoroughness::wanted();
@@ -46,26 +46,48 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Seconds to compile and link each program, its dependencies being there; in turn, three times.
+/// The least of each is reported: a busy machine only adds, least of all to the time on CPUs.
 fn times(programs: &[(Flavour, usize, Package)], part: &mut Part) -> Result<(), Box<dyn Error>> {
-    let mut seconds = vec![Vec::new(); programs.len()];
+    let mut least = vec![(f64::INFINITY, f64::INFINITY); programs.len()];
     for _ in 0..3 {
-        for ((_, _, package), seconds) in programs.iter().zip(&mut seconds) {
+        for ((_, _, package), (wall, cpu)) in programs.iter().zip(&mut least) {
             package.touch()?;
-            let start = Instant::now();
+            let (start, before) = (Instant::now(), cpu_seconds_of_children()?);
             succeed(&mut package.build()?)?;
-            seconds.push(start.elapsed().as_secs_f64());
+            *wall = wall.min(start.elapsed().as_secs_f64());
+            *cpu = cpu.min(cpu_seconds_of_children()? - before);
         }
     }
-    for ((flavour, events, _), seconds) in programs.iter().zip(seconds) {
-        // The least: a busy machine only adds.
-        let least = seconds.into_iter().fold(f64::INFINITY, f64::min);
-        part.number(format!("compile/{}/{events}-events", flavour.name()), "seconds", least);
+    for ((flavour, events, _), (wall, cpu)) in programs.iter().zip(least) {
+        let name = format!("compile/{}/{events}-events", flavour.name());
+        part.number(name.clone(), "seconds", wall);
+        part.number(name, "cpu_seconds", cpu);
     }
     Ok(())
 }
 
+/// What all children together spent on CPUs, those of theirs included, once they have ended.
+fn cpu_seconds_of_children() -> Result<f64, Box<dyn Error>> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    // proc_pid_stat(5): after the name in parentheses, the 14th and 15th words are cutime and cstime, in
+    // ticks of 10 ms.
+    let (_, words) = stat.rsplit_once(')').ok_or("/proc/self/stat has no name")?;
+    let ticks: Vec<f64> = words
+        .split_whitespace()
+        .skip(13)
+        .take(2)
+        .map(str::parse)
+        .collect::<Result<_, _>>()?;
+    Ok(ticks.iter().sum::<f64>() / 100.0)
+}
+
 /// Bytes an event.
-fn sizes(flavour: Flavour, one: &Package, all: &Package, part: &mut Part) -> Result<(), Box<dyn Error>> {
+fn sizes(
+    flavour: Flavour,
+    one: &Package,
+    all: &Package,
+    part: &mut Part,
+) -> Result<(), Box<dyn Error>> {
     let (one, all) = (one.program()?, all.program()?);
     let (base, full) = (Sections::of(&one)?, Sections::of(&all)?);
     let per_event = |full: f64, base: f64| (full - base) / (FUNCTIONS - 1) as f64;
@@ -79,7 +101,11 @@ fn sizes(flavour: Flavour, one: &Package, all: &Package, part: &mut Part) -> Res
         part.skip(&format!("{name}/hot"), "valgrind is not installed");
         part.number(name.clone(), "code_bytes", code);
     }
-    part.number(name.clone(), "metadata_bytes", per_event(full.data, base.data));
+    part.number(
+        name.clone(),
+        "metadata_bytes",
+        per_event(full.data, base.data),
+    );
     part.number(name, "file_bytes", per_event(full.file, base.file));
     Ok(())
 }
@@ -87,7 +113,11 @@ fn sizes(flavour: Flavour, one: &Package, all: &Package, part: &mut Part) -> Res
 /// Bytes of the program's functions that ran, each called once.
 fn hot_bytes(program: &Path) -> Result<f64, Box<dyn Error>> {
     let ran = callgrind::run(program, &[])?.addresses;
-    let listing = read(Command::new("objdump").args(["-d", "-C", "--insn-width=16"]).arg(program))?;
+    let listing = read(
+        Command::new("objdump")
+            .args(["-d", "-C", "--insn-width=16"])
+            .arg(program),
+    )?;
     Ok(bytes_that_ran(&listing, &ran) as f64)
 }
 
@@ -98,11 +128,17 @@ fn bytes_that_ran(listing: &str, ran: &BTreeSet<u64>) -> usize {
     for line in listing.lines() {
         if let Some(name) = line.strip_suffix(">:") {
             let name = name.rsplit("::").next().unwrap_or("");
-            inside = name.strip_prefix('f').is_some_and(|digits| digits.len() == 4 && digits.parse::<u16>().is_ok());
+            inside = name
+                .strip_prefix('f')
+                .is_some_and(|digits| digits.len() == 4 && digits.parse::<u16>().is_ok());
         } else if inside && let Some((address, rest)) = line.trim_start().split_once(":\t") {
-            let is_hot = u64::from_str_radix(address, 16).is_ok_and(|address| ran.contains(&address));
+            let is_hot =
+                u64::from_str_radix(address, 16).is_ok_and(|address| ran.contains(&address));
             if is_hot {
-                bytes += rest.split('\t').next().map_or(0, |hex| hex.split_whitespace().count());
+                bytes += rest
+                    .split('\t')
+                    .next()
+                    .map_or(0, |hex| hex.split_whitespace().count());
             }
         }
     }
@@ -120,13 +156,25 @@ impl Sections {
     fn of(program: &Path) -> Result<Sections, Box<dyn Error>> {
         // `size -A` prints name, size and address; what is not loaded has no address.
         let listing = read(Command::new("size").args(["-A", "-d"]).arg(program))?;
-        let mut sections = Sections { code: 0.0, data: 0.0, file: 0.0 };
+        let mut sections = Sections {
+            code: 0.0,
+            data: 0.0,
+            file: 0.0,
+        };
         for line in listing.lines() {
             let words: Vec<&str> = line.split_whitespace().collect();
-            let &[name, size, address] = &words[..] else { continue };
-            let Ok(size) = size.parse::<f64>() else { continue };
+            let &[name, size, address] = &words[..] else {
+                continue;
+            };
+            let Ok(size) = size.parse::<f64>() else {
+                continue;
+            };
             let is_loaded = address != "0";
-            if is_loaded && [".text", ".plt", ".init", ".fini"].iter().any(|code| name.starts_with(code)) {
+            if is_loaded
+                && [".text", ".plt", ".init", ".fini"]
+                    .iter()
+                    .any(|code| name.starts_with(code))
+            {
                 sections.code += size;
             } else if is_loaded {
                 sections.data += size;

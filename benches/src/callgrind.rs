@@ -18,7 +18,10 @@ pub struct Counts {
 #[must_use]
 pub fn is_here() -> bool {
     let mut command = Command::new("valgrind");
-    command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
 
@@ -29,14 +32,23 @@ pub fn is_here() -> bool {
 pub fn run(program: &Path, arguments: &[&str]) -> io::Result<Counts> {
     let file = program.with_extension("callgrind");
     let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--quiet", "--dump-instr=yes", "--compress-pos=no", "--compress-strings=no"])
+        .args([
+            "--tool=callgrind",
+            "--quiet",
+            "--dump-instr=yes",
+            "--compress-pos=no",
+            "--compress-strings=no",
+        ])
         .arg(format!("--callgrind-out-file={}", file.display()))
         .arg(program)
         .args(arguments)
         .output()?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
-        return Err(io::Error::other(format!("valgrind ({}): {text}", output.status)));
+        return Err(io::Error::other(format!(
+            "valgrind ({}): {text}",
+            output.status
+        )));
     }
     let counts = Counts::parse(&std::fs::read_to_string(&file)?);
     std::fs::remove_file(&file)?;
@@ -57,7 +69,9 @@ impl Counts {
                 is_callees = true;
             } else if let Some(rest) = line.strip_prefix("0x") {
                 let mut words = rest.split(' ');
-                let address = words.next().and_then(|word| u64::from_str_radix(word, 16).ok());
+                let address = words
+                    .next()
+                    .and_then(|word| u64::from_str_radix(word, 16).ok());
                 let count = words.nth(1).and_then(|word| word.parse::<u64>().ok());
                 if let (Some(address), Some(count)) = (address, count)
                     && !std::mem::take(&mut is_callees)

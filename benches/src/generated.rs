@@ -37,18 +37,27 @@ impl Flavour {
 
     fn dependency(self) -> String {
         match self {
-            Flavour::Tracebraid => format!("tracebraid = {{ path = {:?} }}", workspace().join("sdk")),
-            Flavour::Tracing => "tracing = { version = \"0.1\", default-features = false, features = [\"std\"] }".to_owned(),
+            Flavour::Tracebraid => {
+                format!("tracebraid = {{ path = {:?} }}", workspace().join("sdk"))
+            }
+            Flavour::Tracing => {
+                "tracing = { version = \"0.1\", default-features = false, features = [\"std\"] }"
+                    .to_owned()
+            }
         }
     }
 
     fn event(self, function: usize) -> String {
         match self {
             Flavour::Tracebraid => {
-                format!("tracebraid::event!(f{function:04}, id = id, length = items.len(), code = code);")
+                format!(
+                    "tracebraid::event!(f{function:04}, id = id, length = items.len(), code = code);"
+                )
             }
             Flavour::Tracing => {
-                format!("tracing::debug!(name: \"f{function:04}\", id, length = items.len(), code);")
+                format!(
+                    "tracing::debug!(name: \"f{function:04}\", id, length = items.len(), code);"
+                )
             }
         }
     }
@@ -94,7 +103,11 @@ impl Program {
     fn source(self) -> String {
         let mut source = String::new();
         for function in 0..FUNCTIONS {
-            let event = if function < self.events { self.flavour.event(function) } else { String::new() };
+            let event = if function < self.events {
+                self.flavour.event(function)
+            } else {
+                String::new()
+            };
             // A constant of its own: nobody may fold two functions into one.
             let _ = write!(
                 source,
@@ -102,7 +115,10 @@ impl Program {
                  {event}\n    id.wrapping_mul(3).wrapping_add(items[0]) ^ {function}\n}}\n\n"
             );
         }
-        let _ = write!(source, "static FUNCTIONS: [fn(u64, &[u64], i32) -> u64; {FUNCTIONS}] = [");
+        let _ = write!(
+            source,
+            "static FUNCTIONS: [fn(u64, &[u64], i32) -> u64; {FUNCTIONS}] = ["
+        );
         for function in 0..FUNCTIONS {
             let _ = write!(source, "f{function:04}, ");
         }
@@ -167,7 +183,9 @@ impl Package {
     /// # Errors
     /// The source is not there.
     pub fn touch(&self) -> io::Result<()> {
-        let file = std::fs::File::options().append(true).open(self.directory.join("src/main.rs"))?;
+        let file = std::fs::File::options()
+            .append(true)
+            .open(self.directory.join("src/main.rs"))?;
         file.set_modified(std::time::SystemTime::now())
     }
 
@@ -203,8 +221,13 @@ fn workspace() -> &'static Path {
 /// This program is somewhere else.
 pub fn target_directory() -> io::Result<PathBuf> {
     let program = std::env::current_exe()?;
-    let target = program.ancestors().nth(3).filter(|_| program.parent().is_some_and(|p| p.ends_with("deps")));
-    target.map(Path::to_owned).ok_or_else(|| io::Error::other("this program is not where cargo builds"))
+    let target = program
+        .ancestors()
+        .nth(3)
+        .filter(|_| program.parent().is_some_and(|p| p.ends_with("deps")));
+    target
+        .map(Path::to_owned)
+        .ok_or_else(|| io::Error::other("this program is not where cargo builds"))
 }
 
 /// Leaves a file alone that says the same: its time is what cargo goes by.
@@ -226,7 +249,11 @@ mod tests {
                 Flavour::Tracebraid => "tracebraid::event!",
                 Flavour::Tracing => "tracing::debug!",
             };
-            let source = Program { flavour, events: 17 }.source();
+            let source = Program {
+                flavour,
+                events: 17,
+            }
+            .source();
             assert_eq!(source.matches(word).count(), 17);
             assert_eq!(source.matches("#[inline(never)]").count(), FUNCTIONS);
         }

@@ -52,14 +52,24 @@ pub fn measure(series: &[Series], rounds: usize, mut sample: impl FnMut(Sample))
         (series.run)(black_box(count), &items, code);
         start.elapsed()
     };
-    let counts: Vec<u64> = series.iter().map(|series| calibrate(|count| time(series, count))).collect();
+    let counts: Vec<u64> = series
+        .iter()
+        .map(|series| calibrate(|count| time(series, count)))
+        .collect();
     for round in 0..rounds {
         for place in 0..series.len() {
             let at = (place + round) % series.len();
             let (series, count) = (&series[at], counts[at]);
-            let best = (0..RUNS).map(|_| time(series, count)).min().unwrap_or_default();
+            let best = (0..RUNS)
+                .map(|_| time(series, count))
+                .min()
+                .unwrap_or_default();
             let ns = best.as_nanos() as f64 / (count * series.elements) as f64;
-            sample(Sample { name: series.name.clone(), round, ns });
+            sample(Sample {
+                name: series.name.clone(),
+                round,
+                ns,
+            });
         }
     }
 }
@@ -117,11 +127,25 @@ mod tests {
         for round in 0..20 {
             let speed = if round % 2 == 0 { 1.0 } else { 10.0 };
             for (name, ns) in [("ours", 1.0), ("theirs", 2.0)] {
-                samples.add(round % 3, Sample { name: name.to_owned(), round, ns: ns * speed });
+                samples.add(
+                    round % 3,
+                    Sample {
+                        name: name.to_owned(),
+                        round,
+                        ns: ns * speed,
+                    },
+                );
             }
         }
         let ratio = samples.ratio("theirs", "ours").unwrap();
-        assert_eq!(ratio, Median { value: 2.0, low: 2.0, high: 2.0 });
+        assert_eq!(
+            ratio,
+            Median {
+                value: 2.0,
+                low: 2.0,
+                high: 2.0
+            }
+        );
         assert_eq!(samples.ratio("theirs", "nobody"), None);
     }
 
@@ -132,15 +156,22 @@ mod tests {
                 black_box(round + items[0]);
             }
         }
-        let series: Vec<Series> =
-            ["a", "b", "c"].map(|name| Series { name: name.to_owned(), run: spin, elements: 1 }).into();
+        let series: Vec<Series> = ["a", "b", "c"]
+            .map(|name| Series {
+                name: name.to_owned(),
+                run: spin,
+                elements: 1,
+            })
+            .into();
         let mut seen = Vec::new();
         measure(&series, 2, |sample| {
             assert!(sample.ns > 0.0);
             seen.push((sample.name, sample.round));
         });
         seen.sort();
-        let all = ["a", "b", "c"].iter().flat_map(|name| [0, 1].map(|round| ((*name).to_owned(), round)));
+        let all = ["a", "b", "c"]
+            .iter()
+            .flat_map(|name| [0, 1].map(|round| ((*name).to_owned(), round)));
         assert_eq!(seen, all.collect::<Vec<_>>());
     }
 }

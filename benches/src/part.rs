@@ -79,8 +79,14 @@ pub struct Part {
 impl Part {
     /// A time in nanoseconds.
     pub fn time(&mut self, name: String, time: Median) {
-        println!("{name:<44} {:>12.4} ns  [{:.4} … {:.4}]", time.value, time.low, time.high);
-        self.entries.insert(name, json!({"ns": time.value, "low": time.low, "high": time.high}));
+        println!(
+            "{name:<44} {:>12.4} ns  [{:.4} … {:.4}]",
+            time.value, time.low, time.high
+        );
+        self.entries.insert(
+            name,
+            json!({"ns": time.value, "low": time.low, "high": time.high}),
+        );
     }
 
     /// One number that is no time; `unit` is the key it is found under.
@@ -105,20 +111,30 @@ impl Part {
             value.high,
             if met { "pass" } else { "FAIL" }
         );
-        let mut entry = json!({"value": value.value, "low": value.low, "high": value.high, "met": met});
+        let mut entry =
+            json!({"value": value.value, "low": value.low, "high": value.high, "met": met});
         entry[word.replace(' ', "_")] = json!(limit);
         self.entries.insert(format!("bar/{name}"), entry);
     }
 
     /// A number held against a bar.
     pub fn exact_bar(&mut self, name: &str, value: f64, bar: Bar) {
-        self.bar(name, Median { value, low: value, high: value }, bar);
+        self.bar(
+            name,
+            Median {
+                value,
+                low: value,
+                high: value,
+            },
+            bar,
+        );
     }
 
     /// What cannot be measured here, and why.
     pub fn skip(&mut self, name: &str, reason: &str) {
         println!("{name:<44} skipped: {reason}");
-        self.entries.insert(name.to_owned(), json!({"skipped": reason}));
+        self.entries
+            .insert(name.to_owned(), json!({"skipped": reason}));
     }
 
     /// Writes the entries as the part called `name`.
@@ -139,7 +155,11 @@ mod tests {
     use super::*;
 
     fn known(value: f64) -> Median {
-        Median { value, low: value, high: value }
+        Median {
+            value,
+            low: value,
+            high: value,
+        }
     }
 
     #[test]
@@ -148,7 +168,10 @@ mod tests {
         part.bar("off/x16/static-keys", known(1.2), Bar::AtMost(1.1));
         part.bar("off/x16/usdt", known(5.9), Bar::AtLeast(2.5));
         assert_eq!(part.entries["bar/off/x16/static-keys"]["met"], json!(false));
-        assert_eq!(part.entries["bar/off/x16/static-keys"]["at_most"], json!(1.1));
+        assert_eq!(
+            part.entries["bar/off/x16/static-keys"]["at_most"],
+            json!(1.1)
+        );
         assert_eq!(part.entries["bar/off/x16/usdt"]["met"], json!(true));
     }
 
@@ -157,6 +180,9 @@ mod tests {
         let mut part = Part::default();
         part.number("size/tracebraid".to_owned(), "hot", 8.0);
         part.number("size/tracebraid".to_owned(), "cold", 60.0);
-        assert_eq!(part.entries["size/tracebraid"], json!({"hot": 8.0, "cold": 60.0}));
+        assert_eq!(
+            part.entries["size/tracebraid"],
+            json!({"hot": 8.0, "cold": 60.0})
+        );
     }
 }

@@ -60,7 +60,10 @@ mod tests {
         let mut noisy = calm.clone();
         noisy.extend([1e6; 9]);
         let (calm, noisy) = (Median::of(calm).unwrap(), Median::of(noisy).unwrap());
-        assert!((calm.value - noisy.value).abs() <= 1.0, "{calm:?} {noisy:?}");
+        assert!(
+            (calm.value - noisy.value).abs() <= 1.0,
+            "{calm:?} {noisy:?}"
+        );
         assert!(noisy.high < 20.0, "{noisy:?}");
     }
 

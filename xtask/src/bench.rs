@@ -7,7 +7,8 @@
 //! ```
 //! `ns` is the median time of one element where a bench declares how many it does (16 sites in a
 //! loop), of one iteration otherwise; `low` and `high` bound its 95 % confidence interval. A part is
-//! an object of the same form with whatever numbers its program measured. Bench programs read
+//! an object of the same form with whatever numbers its program measured. An entry with `met` is a bar:
+//! where it says false, the command fails once all is measured. Bench programs read
 //! `TRACEBRAID_BENCH_PARTS`, the directory for parts, and `TRACEBRAID_BENCH_QUICK`, which asks for
 //! a run that is over within three minutes.
 
@@ -34,16 +35,23 @@ pub(crate) enum Length {
 /// Runs the benches, prints a table and writes the summary.
 ///
 /// # Errors
-/// A bench failed, or its results cannot be read.
+/// A bench failed, its results cannot be read, or a bar is not met.
 pub(crate) fn run(length: Length) -> Result<(), Error> {
     setup::build()?;
+    setup::counting();
     let target = target_directory()?;
     let directory = target.join("bench");
     let parts = directory.join("parts");
     clear(&parts)?;
 
     // Built before the clock: only what is measured from here on belongs to this run.
-    let benches = ["bench", "--package", "tracebraid-benches"];
+    let benches = [
+        "bench",
+        "--package",
+        "tracebraid-benches",
+        "--benches",
+        "--no-fail-fast",
+    ];
     process::run(cargo(&benches).arg("--no-run"))?;
     let start = SystemTime::now();
     let mut command = cargo(&benches);
@@ -58,10 +66,24 @@ pub(crate) fn run(length: Length) -> Result<(), Error> {
     dropped(&parts, &mut summary)?;
     print!("{}", table(&summary));
     let file = directory.join("summary.json");
-    let text = format!("{:#}\n", Value::Object(summary));
+    let text = format!("{:#}\n", Value::Object(summary.clone()));
     fs::write(&file, text).map_err(Error::doing(file.display().to_string()))?;
     println!("written: {}", file.display());
-    ran
+    ran?;
+    match missed(&summary)[..] {
+        [] => Ok(()),
+        ref missed => Err(Error::failed(format!(
+            "bars that are not met: {}",
+            missed.join(", ")
+        ))),
+    }
+}
+
+/// The bars that are not met.
+fn missed(summary: &Map<String, Value>) -> Vec<&str> {
+    let is_missed = |entry: &Value| entry["met"] == Value::Bool(false);
+    let missed = summary.iter().filter(|(_, entry)| is_missed(entry));
+    missed.map(|(name, _)| name.as_str()).collect()
 }
 
 /// An empty directory: parts of an earlier run are not of this one.
@@ -237,6 +259,21 @@ mod tests {
         let mut summary = Map::new();
         assert!(insert(&mut summary, "off/x16/log".to_owned(), json!({"ns": 1.0})).is_ok());
         assert!(insert(&mut summary, "off/x16/log".to_owned(), json!({"ns": 2.0})).is_err());
+    }
+
+    #[test]
+    fn a_bar_that_is_not_met_is_named_and_one_that_is_met_is_not() {
+        let mut summary = Map::new();
+        summary.insert(
+            "bar/off/x16/usdt".to_owned(),
+            json!({"value": 6.0, "met": true}),
+        );
+        summary.insert(
+            "bar/bridge/p99".to_owned(),
+            json!({"value": 101.0, "met": false}),
+        );
+        summary.insert("off/x16/log".to_owned(), json!({"ns": 0.1}));
+        assert_eq!(missed(&summary), ["bar/bridge/p99"]);
     }
 
     #[test]

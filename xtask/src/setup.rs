@@ -78,6 +78,22 @@ const BUILD: &[Need] = &[
     },
 ];
 
+/// To count instructions.
+const COUNT: &[Need] = &[
+    Need {
+        sign: Sign::Program("valgrind"),
+        why: "to count the instructions of a site",
+        apt: "valgrind",
+        dnf: "valgrind",
+    },
+    Need {
+        sign: Sign::Program("objdump"),
+        why: "to tell how long instructions are",
+        apt: "binutils",
+        dnf: "binutils",
+    },
+];
+
 /// To lint: what rustup brings.
 const LINTERS: &[(&str, &str)] = &[("rustfmt", "fmt"), ("clippy", "clippy")];
 
@@ -86,9 +102,22 @@ const LINTERS: &[(&str, &str)] = &[("rustfmt", "fmt"), ("clippy", "clippy")];
 /// # Errors
 /// Something is missing and cannot be installed; the error names it.
 pub(crate) fn build() -> Result<(), Error> {
-    let missing: Vec<&Need> = BUILD.iter().filter(|need| !need.sign.is_here()).collect();
+    install(BUILD)?;
+    println!("everything that the build needs is here");
+    Ok(())
+}
+
+/// Makes the machine able to count instructions, if it can be: what counts them says so where not.
+pub(crate) fn counting() {
+    if let Err(error) = install(COUNT) {
+        println!("instructions will not be counted: {error}");
+    }
+}
+
+/// Installs those needs that are not met.
+fn install(needs: &[Need]) -> Result<(), Error> {
+    let missing: Vec<&Need> = needs.iter().filter(|need| !need.sign.is_here()).collect();
     if missing.is_empty() {
-        println!("everything that the build needs is here");
         return Ok(());
     }
     println!("missing on this machine:");

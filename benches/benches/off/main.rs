@@ -66,7 +66,11 @@ fn measure(subscriber: Subscriber, rounds: usize) -> Result<(), Box<dyn Error>> 
     let mut series = Vec::new();
     for shape in Shape::ALL {
         for peer in PEERS {
-            let peer_name = if peer.name == "tracing" { subscriber.name() } else { peer.name };
+            let peer_name = if peer.name == "tracing" {
+                subscriber.name()
+            } else {
+                peer.name
+            };
             series.push(Series {
                 name: format!("off/{}/{peer_name}", shape.name()),
                 run: peer.run(shape),

@@ -17,7 +17,8 @@ pub(crate) enum Subscriber {
 
 impl Subscriber {
     /// All of them.
-    pub(crate) const ALL: [Subscriber; 3] = [Subscriber::None, Subscriber::MaxInfo, Subscriber::EnvFilter];
+    pub(crate) const ALL: [Subscriber; 3] =
+        [Subscriber::None, Subscriber::MaxInfo, Subscriber::EnvFilter];
 
     /// What a `tracing` site of such a process is called in results.
     pub(crate) fn name(self) -> &'static str {
@@ -30,7 +31,9 @@ impl Subscriber {
 
     /// The one of this name.
     pub(crate) fn named(name: &str) -> Option<Subscriber> {
-        Subscriber::ALL.into_iter().find(|subscriber| subscriber.name() == name)
+        Subscriber::ALL
+            .into_iter()
+            .find(|subscriber| subscriber.name() == name)
     }
 
     /// Puts this process in the state, once and for good.
