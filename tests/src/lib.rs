@@ -1,1 +1,16 @@
-//! (being written)
+//! What the whole-product tests share.
+//!
+//! ```text
+//! requirement   what a test needs of the machine; ignored with the reason where it is not there
+//! scenario      a test that runs in a process of its own: the test binary, started again
+//! variant       the programs of `programs/`, built in one of many ways
+//! stapsdt       the USDT notes of a file, as readelf tells them
+//! uprobe        a uprobe of the kernel's own perf interface, as any other tool sets it
+//! ```
+//! The tests themselves are in `tests/tests/`, one file a subject.
+
+pub mod requirement;
+pub mod scenario;
+pub mod stapsdt;
+pub mod uprobe;
+pub mod variant;

@@ -1,0 +1,123 @@
+//! Off, on by callbacks, off, on by pattern, off.
+
+use std::path::Path;
+use std::ptr;
+use std::sync::{Mutex, PoisonError};
+
+use tracebraid::{Attachment, Tracepoint};
+
+use crate::plugin::Plugin;
+use crate::walk::walk;
+
+static HITS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+pub fn run(plugin: Option<&str>) {
+    tracebraid::init();
+    let points = tracebraid::tracepoints();
+    println!("points {}", points.len());
+    print_sites("off", &points);
+
+    println!("phase before");
+    counted_walk();
+    println!("phase attached");
+    let attachments: Vec<Attachment> = points.iter().map(attach).collect();
+    counted_walk();
+    print_sites("on", &points);
+    println!("phase detached");
+    drop(attachments);
+    counted_walk();
+    print_sites("off", &points);
+    println!("phase enabled");
+    let count = tracebraid::enable("*").expect("the process can patch itself");
+    assert_eq!(count, points.len());
+    counted_walk();
+    println!("phase disabled");
+    tracebraid::disable("*").expect("the process can patch itself");
+    counted_walk();
+    print_sites("off", &points);
+    if let Some(plugin) = plugin {
+        loaded_twice(Path::new(plugin));
+    }
+    let status = tracebraid::status();
+    assert!(status.text.is_ok() && status.helper.is_ok(), "{status}");
+    assert_eq!((status.sites_on, status.panics, status.nested), (0, 0, 0));
+}
+
+/// A wish holds for a library that is loaded later, closed and loaded again.
+fn loaded_twice(path: &Path) {
+    assert_eq!(tracebraid::enable("plugin:work").expect("a wish"), 0);
+    for round in 1..=2 {
+        let plugin = Plugin::open(path);
+        tracebraid::settle().expect("the process can patch itself");
+        assert!(tracebraid::is_enabled("plugin:work"));
+        assert!(!tracebraid::is_enabled("plugin:shout"));
+        plugin.work(1);
+        println!("plugin round {round} evaluated {}", plugin.evaluated());
+        plugin.close();
+        let gone = tracebraid::tracepoints()
+            .iter()
+            .all(|point| point.provider() != "plugin");
+        println!("plugin round {round} gone {gone}");
+    }
+    tracebraid::disable("plugin:work").expect("a wish");
+    let plugin = Plugin::open(path);
+    tracebraid::settle().expect("the process can patch itself");
+    plugin.work(2);
+    println!("plugin off evaluated {}", plugin.evaluated());
+    let points: Vec<Tracepoint> = tracebraid::tracepoints()
+        .into_iter()
+        .filter(|point| point.provider() == "plugin")
+        .collect();
+    println!("plugin points {}", points.len());
+    print_sites("off", &points);
+    let attachments: Vec<Attachment> = points.iter().map(attach).collect();
+    plugin.work(3);
+    print_sites("on", &points);
+    print_hits();
+    drop(attachments);
+    plugin.work(4);
+    print_hits();
+    println!("plugin at last evaluated {}", plugin.evaluated());
+}
+
+fn attach(point: &Tracepoint) -> Attachment {
+    point
+        .attach(|event| {
+            let mut line = format!("hit {}:{}", event.provider(), event.name());
+            for (name, value) in event.fields() {
+                // The duration is another one each time.
+                let value = match name {
+                    "ns" => "_".to_owned(),
+                    _ => value.to_string(),
+                };
+                line += &format!(" {name}={value}");
+            }
+            HITS.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        })
+        .expect("the process can patch itself")
+}
+
+fn counted_walk() {
+    let before = shapes::evaluated();
+    walk();
+    print_hits();
+    println!("evaluated {}", shapes::evaluated() - before);
+}
+
+fn print_hits() {
+    for hit in HITS.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        println!("{hit}");
+    }
+}
+
+fn print_sites(when: &str, points: &[Tracepoint]) {
+    for point in points {
+        for site in point.sites().iter().filter(|site| !site.tests_semaphore) {
+            let place: *const [u8; 8] = ptr::with_exposed_provenance(site.address);
+            // SAFETY: eight bytes of this program's own text, which nobody changes now.
+            let bytes = unsafe { place.read_volatile() };
+            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            println!("site {when} {point:?} {:#x} {hex}", site.address);
+        }
+    }
+}

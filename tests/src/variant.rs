@@ -1,0 +1,118 @@
+//! The programs of `tests/programs`, built in one of many ways.
+//!
+//! All variants share a target directory and two profiles; what differs is passed on the command
+//! line, so that cargo builds the proc macros once and keeps the variants' crates beside one another.
+//! A target is always named, since `RUSTFLAGS` then concern the programs and not the proc macros.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+/// The usual target.
+pub const GNU: &str = "x86_64-unknown-linux-gnu";
+
+/// A way to build the programs.
+#[derive(Clone, Copy, Debug)]
+pub struct Variant {
+    /// What it is called.
+    pub name: &'static str,
+    /// `dev` or `release`.
+    pub profile: &'static str,
+    /// Settings of the profile, such as `lto="fat"`.
+    pub settings: &'static [&'static str],
+    /// Flags of the compiler.
+    pub flags: &'static [&'static str],
+    /// The target.
+    pub target: &'static str,
+    /// Whether there is a loader, and so a cdylib to load.
+    pub is_dynamic: bool,
+}
+
+impl Variant {
+    /// A dynamic program of the release profile.
+    #[must_use]
+    pub const fn release(name: &'static str) -> Variant {
+        Variant {
+            name,
+            profile: "release",
+            settings: &[],
+            flags: &[],
+            target: GNU,
+            is_dynamic: true,
+        }
+    }
+}
+
+/// The programs of one variant.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// The program with tracepoints of every shape.
+    pub gate: PathBuf,
+    /// The program without tracepoints.
+    pub none: PathBuf,
+    /// The library, where programs can load one.
+    pub plugin: Option<PathBuf>,
+}
+
+/// Builds the programs; `directory` is kept from run to run (`CARGO_TARGET_TMPDIR`).
+///
+/// # Panics
+/// They do not build; the compiler's words are in the text.
+#[must_use]
+pub fn build(variant: &Variant, directory: &Path) -> Built {
+    // What cargo leaves under a fixed name must be copied before the next variant's build.
+    static BUILDING: Mutex<()> = Mutex::new(());
+    let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
+
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/Cargo.toml");
+    let target_directory = directory.join("programs");
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        // Settings of the build that runs us.
+        if name.starts_with("CARGO_PROFILE") || name.starts_with("CARGO_BUILD") {
+            cargo.env_remove(name.as_ref());
+        }
+    }
+    cargo
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env("RUSTFLAGS", variant.flags.join(" "))
+        .args(["build", "--quiet", "--locked", "--package", "gate", "--package", "none"])
+        .args(["--profile", variant.profile, "--target", variant.target])
+        .arg("--manifest-path")
+        .arg(manifest)
+        .arg("--target-dir")
+        .arg(&target_directory);
+    if variant.is_dynamic {
+        cargo.args(["--package", "plugin"]);
+    }
+    for setting in variant.settings {
+        cargo.arg("--config");
+        cargo.arg(format!("profile.{}.{setting}", variant.profile));
+    }
+    let output = cargo.output().expect("cargo starts");
+    assert!(
+        output.status.success(),
+        "{variant:?} does not build:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let profile_directory = match variant.profile {
+        "dev" => "debug",
+        other => other,
+    };
+    let from = target_directory.join(variant.target).join(profile_directory);
+    let to = directory.join("variants").join(variant.name);
+    std::fs::create_dir_all(&to).expect("a directory for the variant");
+    let keep = |name: &str| {
+        // Replaced, not overwritten: a program of an earlier run may still be in use.
+        let (from, kept, fresh) = (from.join(name), to.join(name), to.join(format!("{name}.new")));
+        std::fs::copy(&from, &fresh).expect("the built file is there");
+        std::fs::rename(&fresh, &kept).expect("the built file moves");
+        kept
+    };
+    Built {
+        gate: keep("gate"),
+        none: keep("none"),
+        plugin: variant.is_dynamic.then(|| keep("libplugin.so")),
+    }
+}
