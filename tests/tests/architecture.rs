@@ -34,7 +34,7 @@ fn the_bridge_and_the_kernel_side_use_nothing_of_the_sdk_but_what_bytes_mean() {
     let workspace = Workspace::read();
     for crate_name in ["bridge-cli", "tracebraid-bpf"] {
         let reached = workspace.reaches(crate_name);
-        assert!(reached.contains("tracebraid-wire"), "{reached:?}");
+        assert!(reached.contains("libbpf-rs"), "{reached:?}");
         for name in ["tracebraid", "tracebraid-macros"] {
             assert!(!reached.contains(name), "{crate_name} reaches {name}");
         }
