@@ -60,9 +60,7 @@ impl Need {
             Need::Target(name) => &[name],
             Need::Soak => &[],
         };
-        required
-            .split(',')
-            .any(|word| names.contains(&word.trim()))
+        required.split(',').any(|word| names.contains(&word.trim()))
     }
 }
 

@@ -37,7 +37,7 @@ pub fn notes(file: &Path, provider: &str) -> Vec<Note> {
 /// As [`notes`].
 #[must_use]
 pub fn all(file: &Path) -> Vec<Note> {
-    let text = readelf(&["-nW"], file);
+    let text = readelf(&["-n"], file);
     let mut notes = Vec::new();
     let mut lines = text.lines().map(str::trim);
     while let Some(line) = lines.next() {
@@ -88,7 +88,10 @@ pub fn file_offset(file: &Path, address: u64) -> u64 {
             return address - start + offset;
         }
     }
-    panic!("no segment of {} holds {address:#x} in the file", file.display())
+    panic!(
+        "no segment of {} holds {address:#x} in the file",
+        file.display()
+    )
 }
 
 fn readelf(options: &[&str], file: &Path) -> String {

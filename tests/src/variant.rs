@@ -77,7 +77,15 @@ pub fn build(variant: &Variant, directory: &Path) -> Built {
     cargo
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env("RUSTFLAGS", variant.flags.join(" "))
-        .args(["build", "--quiet", "--locked", "--package", "gate", "--package", "none"])
+        .args([
+            "build",
+            "--quiet",
+            "--locked",
+            "--package",
+            "gate",
+            "--package",
+            "none",
+        ])
         .args(["--profile", variant.profile, "--target", variant.target])
         .arg("--manifest-path")
         .arg(manifest)
@@ -100,12 +108,18 @@ pub fn build(variant: &Variant, directory: &Path) -> Built {
         "dev" => "debug",
         other => other,
     };
-    let from = target_directory.join(variant.target).join(profile_directory);
+    let from = target_directory
+        .join(variant.target)
+        .join(profile_directory);
     let to = directory.join("variants").join(variant.name);
     std::fs::create_dir_all(&to).expect("a directory for the variant");
     let keep = |name: &str| {
         // Replaced, not overwritten: a program of an earlier run may still be in use.
-        let (from, kept, fresh) = (from.join(name), to.join(name), to.join(format!("{name}.new")));
+        let (from, kept, fresh) = (
+            from.join(name),
+            to.join(name),
+            to.join(format!("{name}.new")),
+        );
         std::fs::copy(&from, &fresh).expect("the built file is there");
         std::fs::rename(&fresh, &kept).expect("the built file moves");
         kept

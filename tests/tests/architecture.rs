@@ -12,14 +12,26 @@ use serde_json::Value;
 use syn::visit::{self, Visit};
 
 /// Crates that need an event loop, or bring one.
-const ASYNC_RUNTIMES: &[&str] = &["tokio", "async-std", "smol", "async-executor", "futures-executor"];
+const ASYNC_RUNTIMES: &[&str] = &[
+    "tokio",
+    "async-std",
+    "smol",
+    "async-executor",
+    "futures-executor",
+];
 /// Crates that hold bindings of libbpf.
 const LIBBPF: &[&str] = &["libbpf-rs", "libbpf-sys", "libbpf-cargo"];
 
 #[test]
 fn the_sdk_brings_no_kernel_side_no_bridge_no_serde_and_no_async_runtime() {
     let workspace = Workspace::read();
-    let mut forbidden = vec!["tracebraid-bpf", "bridge-cli", "serde", "serde_core", "tracebraid-tests"];
+    let mut forbidden = vec![
+        "tracebraid-bpf",
+        "bridge-cli",
+        "serde",
+        "serde_core",
+        "tracebraid-tests",
+    ];
     forbidden.extend(ASYNC_RUNTIMES);
     forbidden.extend(LIBBPF);
     let reached = workspace.reaches("tracebraid");
@@ -50,8 +62,16 @@ fn what_bytes_mean_needs_nothing() {
 fn the_ring_and_what_bytes_mean_do_not_know_each_other() {
     let workspace = Workspace::read();
     if workspace.members().any(|name| name == "tracebraid-ring") {
-        assert!(!workspace.reaches("tracebraid-ring").contains("tracebraid-wire"));
-        assert!(!workspace.reaches("tracebraid-wire").contains("tracebraid-ring"));
+        assert!(
+            !workspace
+                .reaches("tracebraid-ring")
+                .contains("tracebraid-wire")
+        );
+        assert!(
+            !workspace
+                .reaches("tracebraid-wire")
+                .contains("tracebraid-ring")
+        );
     }
 }
 
@@ -76,14 +96,59 @@ fn the_kernel_side_alone_binds_libbpf() {
 
 /// In the bridge: a module, and what it must not name.
 const MODULES: &[(&str, &[&str])] = &[
-    ("export", &["source", "bpf", "tracebraid_bpf", "symbolize", "attach", "cli", "target"]),
-    ("print", &["source", "tracebraid_bpf", "symbolize", "attach", "cli", "export"]),
-    ("event", &["source", "merge", "correlate", "record", "export", "attach", "cli"]),
+    (
+        "export",
+        &[
+            "source",
+            "bpf",
+            "tracebraid_bpf",
+            "symbolize",
+            "attach",
+            "cli",
+            "target",
+        ],
+    ),
+    (
+        "print",
+        &[
+            "source",
+            "tracebraid_bpf",
+            "symbolize",
+            "attach",
+            "cli",
+            "export",
+        ],
+    ),
+    (
+        "event",
+        &[
+            "source",
+            "merge",
+            "correlate",
+            "record",
+            "export",
+            "attach",
+            "cli",
+        ],
+    ),
     ("source", &["merge", "correlate", "export", "attach", "cli"]),
     ("merge", &["correlate", "record", "export", "attach", "cli"]),
     ("correlate", &["record", "export", "attach", "cli"]),
-    ("definition", &["libbpf_rs", "libbpf_sys", "source", "attach", "cli"]),
-    ("target", &["source", "merge", "export", "attach", "cli", "tracebraid_bpf"]),
+    (
+        "definition",
+        &["libbpf_rs", "libbpf_sys", "source", "attach", "cli"],
+    ),
+    (
+        "target",
+        &[
+            "source",
+            "merge",
+            "export",
+            "attach",
+            "cli",
+            "tracebraid_bpf",
+        ],
+    ),
     ("tracefs", &["source", "merge", "export", "attach", "cli"]),
 ];
 
@@ -111,12 +176,17 @@ fn no_module_of_the_bridge_names_a_later_one() {
 #[test]
 fn clap_is_named_by_the_command_line_only_and_blazesym_by_symbolize_only() {
     let sources = Sources::of("bridge-cli/src");
-    for (name, allowed) in [("clap", ["cli", "main"]), ("blazesym", ["symbolize", "symbolize"])] {
+    for (name, allowed) in [
+        ("clap", ["cli", "main"]),
+        ("blazesym", ["symbolize", "symbolize"]),
+    ] {
         for (file, paths) in &sources.files {
             let module = module_of(file);
             assert!(
                 allowed.contains(&module.as_str())
-                    || paths.iter().all(|path| path.first().is_none_or(|first| first != name)),
+                    || paths
+                        .iter()
+                        .all(|path| path.first().is_none_or(|first| first != name)),
                 "{} names {name}",
                 file.display()
             );
@@ -131,8 +201,17 @@ fn only_the_gate_writes_text() {
         if file.starts_with("gate") {
             continue;
         }
-        for call in ["libc::mprotect", "write_all_at", "libc::pwrite", "libc::process_vm_writev"] {
-            assert!(!text.contains(call), "sdk/src/{} has {call}", file.display());
+        for call in [
+            "libc::mprotect",
+            "write_all_at",
+            "libc::pwrite",
+            "libc::process_vm_writev",
+        ] {
+            assert!(
+                !text.contains(call),
+                "sdk/src/{} has {call}",
+                file.display()
+            );
         }
     }
 }
@@ -140,7 +219,11 @@ fn only_the_gate_writes_text() {
 #[test]
 fn the_macros_expand_to_the_sdk_s_private_parts_and_hold_no_assembly() {
     for (file, text) in texts(&root().join("macros/src")) {
-        assert!(!text.contains("asm!"), "macros/src/{} has assembly", file.display());
+        assert!(
+            !text.contains("asm!"),
+            "macros/src/{} has assembly",
+            file.display()
+        );
     }
 }
 
@@ -185,8 +268,15 @@ impl Workspace {
                 (text(&node["id"]), needed)
             })
             .collect();
-        let members = list(&metadata["workspace_members"]).iter().map(text).collect();
-        Workspace { names, members, needs }
+        let members = list(&metadata["workspace_members"])
+            .iter()
+            .map(text)
+            .collect();
+        Workspace {
+            names,
+            members,
+            needs,
+        }
     }
 
     fn members(&self) -> impl Iterator<Item = &str> {
@@ -234,7 +324,8 @@ impl Sources {
         let files = texts(&root().join(directory))
             .into_iter()
             .map(|(file, text)| {
-                let tree = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+                let tree = syn::parse_file(&text)
+                    .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
                 let mut paths = Paths::default();
                 paths.visit_file(&tree);
                 (file, paths.found)
@@ -244,7 +335,9 @@ impl Sources {
     }
 
     fn module(&self, name: &str) -> impl Iterator<Item = (&PathBuf, &Vec<NamedPath>)> {
-        self.files.iter().filter(move |(file, _)| module_of(file) == name)
+        self.files
+            .iter()
+            .filter(move |(file, _)| module_of(file) == name)
     }
 }
 
@@ -318,7 +411,10 @@ impl Paths {
             syn::UseTree::Name(name) => self.found.push(with(&name.ident)),
             syn::UseTree::Rename(rename) => self.found.push(with(&rename.ident)),
             syn::UseTree::Glob(_) => self.found.push(before.to_vec()),
-            syn::UseTree::Group(group) => group.items.iter().for_each(|tree| self.unfold(tree, before)),
+            syn::UseTree::Group(group) => group
+                .items
+                .iter()
+                .for_each(|tree| self.unfold(tree, before)),
         }
     }
 }
@@ -331,7 +427,12 @@ impl<'ast> Visit<'ast> for Paths {
     fn visit_path(&mut self, path: &'ast syn::Path) {
         // One segment is a local name, or what a `use` has brought in.
         if path.segments.len() > 1 {
-            self.found.push(path.segments.iter().map(|part| part.ident.to_string()).collect());
+            self.found.push(
+                path.segments
+                    .iter()
+                    .map(|part| part.ident.to_string())
+                    .collect(),
+            );
         }
         visit::visit_path(self, path);
     }

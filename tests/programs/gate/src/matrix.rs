@@ -92,7 +92,9 @@ fn attach(point: &Tracepoint) -> Attachment {
                 };
                 line += &format!(" {name}={value}");
             }
-            HITS.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+            HITS.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(line);
         })
         .expect("the process can patch itself")
 }
@@ -105,7 +107,11 @@ fn counted_walk() {
 }
 
 fn print_hits() {
-    for hit in HITS.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+    for hit in HITS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .drain(..)
+    {
         println!("{hit}");
     }
 }

@@ -21,8 +21,14 @@ impl Plugin {
         unsafe {
             Plugin {
                 handle,
-                work: transmute::<*mut c_void, extern "C" fn(u64) -> u64>(symbol(handle, c"plugin_work")),
-                evaluated: transmute::<*mut c_void, extern "C" fn() -> u64>(symbol(handle, c"plugin_evaluated")),
+                work: transmute::<*mut c_void, extern "C" fn(u64) -> u64>(symbol(
+                    handle,
+                    c"plugin_work",
+                )),
+                evaluated: transmute::<*mut c_void, extern "C" fn() -> u64>(symbol(
+                    handle,
+                    c"plugin_evaluated",
+                )),
             }
         }
     }

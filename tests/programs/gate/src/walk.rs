@@ -20,7 +20,9 @@ pub fn walk() {
     shapes::bare();
     black_box(shapes::closure(black_box(3))(black_box(4)));
     black_box(block_on(shapes::asynchronous(black_box(5))));
+    // Never polled: its body has not begun.
     drop(shapes::asynchronous(6));
+    drop_halfway(shapes::asynchronous(black_box(7)));
     black_box(shapes::Square(black_box(3)).twice(black_box(2)));
     black_box(shapes::fallible(black_box("41")).is_ok());
     black_box(shapes::fallible(black_box("x")).is_err());
@@ -36,6 +38,12 @@ pub fn walk() {
         x
     });
     black_box(opaque(14));
+}
+
+fn drop_halfway(future: impl Future) {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(future.as_mut().poll(&mut context).is_pending());
 }
 
 fn block_on<F: Future>(future: F) -> F::Output {

@@ -6,5 +6,8 @@
 fn main() {
     tracebraid::init();
     let enabled = tracebraid::enable("*").expect("nothing to switch is no error");
-    println!("points {} enabled {enabled}", tracebraid::tracepoints().len());
+    println!(
+        "points {} enabled {enabled}",
+        tracebraid::tracepoints().len()
+    );
 }

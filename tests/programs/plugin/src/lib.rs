@@ -9,7 +9,12 @@ static EVALUATED: AtomicU64 = AtomicU64::new(0);
 /// Hits `plugin:work`.
 #[unsafe(no_mangle)]
 pub extern "C" fn plugin_work(id: u64) -> u64 {
-    tracebraid::event!(work, id = id, name = "plugin", evaluated = EVALUATED.fetch_add(1, Ordering::Relaxed));
+    tracebraid::event!(
+        work,
+        id = id,
+        name = "plugin",
+        evaluated = EVALUATED.fetch_add(1, Ordering::Relaxed)
+    );
     shout(id as i32)
 }
 

@@ -5,7 +5,12 @@
 
 #[inline(never)]
 pub fn generics(text: &str, number: i16) -> usize {
-    shapes::generic(text).len() + shapes::generic(number) as usize + labels::labelled(text) as usize
+    let parts = [
+        shapes::generic(text).len(),
+        shapes::generic(number).unsigned_abs().into(),
+        labels::labelled(text) as usize,
+    ];
+    parts.iter().sum()
 }
 
 #[inline(never)]
