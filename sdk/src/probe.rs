@@ -169,23 +169,21 @@ fn retire(tracepoint: &Arc<Description>, old: *mut Callbacks) {
     if old.is_null() {
         return;
     }
-    if ACTIVE.with(Cell::get).is_null() {
-        wait_for_readers(tracepoint);
-        // SAFETY: it came from `Box::into_raw`, was swapped out, and its readers are gone.
-        drop(unsafe { Box::from_raw(old) });
-        let mut retired = RETIRED.lock();
-        let (free, keep) = retired
-            .drain(..)
-            .partition(|(row, _)| *row == tracepoint.row);
-        *retired = keep;
-        drop(retired);
-        let free: Vec<(DescriptionKey, Retired)> = free;
-        for (_, list) in free {
-            // SAFETY: as above: it was swapped out before the wait began.
-            drop(unsafe { Box::from_raw(list.0) });
-        }
-    } else {
+    if !ACTIVE.with(Cell::get).is_null() {
         RETIRED.lock().push((tracepoint.row, Retired(old)));
+        return;
+    }
+    // What others retire from now on may be in use when the wait ends.
+    let (mut free, keep): (Vec<_>, Vec<_>) = std::mem::take(&mut *RETIRED.lock())
+        .into_iter()
+        .partition(|(row, _)| *row == tracepoint.row);
+    RETIRED.lock().extend(keep);
+    free.push((tracepoint.row, Retired(old)));
+    wait_for_readers(tracepoint);
+    for (_, list) in free {
+        // SAFETY: it came from `Box::into_raw`, was swapped out before the wait, and its readers are
+        // gone.
+        drop(unsafe { Box::from_raw(list.0) });
     }
 }
 
@@ -197,11 +195,14 @@ fn wait_for_readers(tracepoint: &Arc<Description>) {
         state = Some(unsafe { Point::of(row) }.state);
     });
     let Some(state) = state else { return };
-    // Two flips: a reader may have read the phase before the first and count itself in after it.
-    for _ in 0..2 {
-        let phase = state.phase.fetch_xor(1, Ordering::SeqCst) & 1;
+    // Each counter is seen to be 0 once after the swap: whoever reads the old list has counted itself
+    // in before. Newcomers are sent to the other counter meanwhile, so that the wait ends. Several
+    // waits at once may send them back; a wait that only flips the phase twice could then look at one
+    // counter twice.
+    for waited in 0..2 {
+        state.phase.store(1 - waited, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        while state.reading[phase as usize].load(Ordering::SeqCst) != 0 {
+        while state.reading[waited as usize].load(Ordering::SeqCst) != 0 {
             std::thread::yield_now();
         }
     }
