@@ -24,8 +24,6 @@ pub enum Need {
     Tool(&'static str),
     /// A target of the Rust toolchain. Required by its name.
     Target(&'static str),
-    /// More time than a test run has: `TRACEBRAID_SOAK=1`.
-    Soak,
 }
 
 impl Need {
@@ -42,9 +40,6 @@ impl Need {
             Need::Target(target) => (!has_target(target)).then(|| {
                 format!("the target {target} is not installed (rustup target add {target})")
             }),
-            Need::Soak => std::env::var_os("TRACEBRAID_SOAK")
-                .is_none()
-                .then(|| "this runs for long: TRACEBRAID_SOAK=1 asks for it".to_owned()),
         }
     }
 
@@ -58,10 +53,15 @@ impl Need {
             Need::Mdwe => &["mdwe"],
             Need::Tool(name) => &[name, "tools"],
             Need::Target(name) => &[name],
-            Need::Soak => &[],
         };
         required.split(',').any(|word| names.contains(&word.trim()))
     }
+}
+
+/// Whether tests that count for long are to run at full length (`TRACEBRAID_SOAK=1`).
+#[must_use]
+pub fn is_soak() -> bool {
+    std::env::var_os("TRACEBRAID_SOAK").is_some()
 }
 
 /// A test that needs something of the machine.

@@ -51,17 +51,16 @@ impl Scenario {
 
 /// Runs the scenario that this process was started for, if it was, and ends it; else makes trials.
 #[must_use]
-pub fn trials(scenarios: &'static [Scenario]) -> Vec<Trial> {
+pub fn trials(groups: &[&'static [Scenario]]) -> Vec<Trial> {
+    let mut scenarios = groups.iter().flat_map(|group| group.iter());
     if let Ok(wanted) = std::env::var(NAME) {
         let scenario = scenarios
-            .iter()
             .find(|scenario| scenario.name == wanted)
             .unwrap_or_else(|| panic!("no scenario is named {wanted}"));
         (scenario.run)();
         std::process::exit(0);
     }
     scenarios
-        .iter()
         .map(|scenario| requirement::trial(scenario.name, scenario.needs, || start(scenario)))
         .collect()
 }
@@ -74,9 +73,9 @@ fn start(scenario: &Scenario) {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the test binary starts again");
-    let limit = match Need::Soak.missing() {
-        None => LIMIT * 30,
-        Some(_) => LIMIT,
+    let limit = match requirement::is_soak() {
+        true => LIMIT * 30,
+        false => LIMIT,
     };
     let end = wait(child, limit).expect("the process can be waited for");
     assert!(

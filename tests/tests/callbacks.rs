@@ -57,7 +57,7 @@ const SCENARIOS: &[Scenario] = &[
 ];
 
 fn main() {
-    requirement::run(scenario::trials(SCENARIOS));
+    requirement::run(scenario::trials(&[SCENARIOS]));
 }
 
 #[inline(never)]

@@ -1,1 +1,132 @@
-fn main() {}
+//! A key that is switched all along while threads run through it and a tool probes the same page.
+//!
+//! `TRACEBRAID_SOAK=1`: a million toggles and two hundred probes each.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tracebraid::{Options, Patching};
+use tracebraid_tests::requirement::{self, Need, is_soak};
+use tracebraid_tests::scenario::{self, Scenario, eventually};
+use tracebraid_tests::uprobe::{self, Uprobe};
+
+#[path = "toggle_storm/deny.rs"]
+mod deny;
+#[path = "toggle_storm/page.rs"]
+mod page;
+
+const SCENARIOS: &[Scenario] = &[
+    Scenario::new(
+        "a_key_survives_a_storm_of_toggles_through_proc",
+        &[Need::Uprobe],
+        through_proc,
+    ),
+    Scenario::new(
+        "a_key_survives_a_storm_of_toggles_by_mprotect",
+        &[Need::Uprobe],
+        by_mprotect,
+    ),
+    Scenario::new(
+        "a_key_survives_a_storm_of_toggles_where_write_execute_is_denied",
+        &[Need::Uprobe, Need::Mdwe],
+        denied,
+    ),
+];
+
+fn main() {
+    requirement::run(scenario::trials(&[SCENARIOS]));
+}
+
+fn through_proc() {
+    storm(Patching::ProcMem);
+}
+
+fn by_mprotect() {
+    storm(Patching::Mprotect);
+}
+
+fn denied() {
+    deny::write_execute();
+    storm(Patching::Auto);
+}
+
+/// How often the key's cold side ran.
+static HITS: AtomicU64 = AtomicU64::new(0);
+static END: AtomicBool = AtomicBool::new(false);
+
+/// Calls of a probed function between an attach and its detach, and after it.
+const CALLS: u64 = 200;
+
+fn storm(patching: Patching) {
+    let (toggles, probes) = if is_soak() {
+        (1_000_000, 200)
+    } else {
+        (20_000, 8)
+    };
+    tracebraid::init_with(Options::new().patching(patching)).unwrap();
+    let runners: Vec<_> = (0..4).map(|_| thread::spawn(run_through)).collect();
+    let prober = thread::spawn(move || probe_neighbour(probes));
+
+    let (start, mut toggled) = (Instant::now(), 0);
+    while toggled < toggles || !prober.is_finished() {
+        tracebraid::enable("storm").unwrap();
+        tracebraid::disable("storm").unwrap();
+        toggled += 2;
+    }
+    let elapsed = start.elapsed();
+    let probed = prober.join().expect("no hit of the probe was lost");
+
+    assert!(HITS.load(Ordering::Relaxed) > 0);
+    tracebraid::enable("storm").unwrap();
+    assert!(tracebraid::is_enabled("storm"));
+    let before = HITS.load(Ordering::Relaxed);
+    eventually("the key is on at last", Duration::from_secs(5), || {
+        HITS.load(Ordering::Relaxed) > before + 1000
+    });
+    tracebraid::disable("storm").unwrap();
+    assert!(!tracebraid::is_enabled("storm"));
+    // A thread that was in the cold side may still come out of it.
+    thread::sleep(Duration::from_millis(50));
+    let before = HITS.load(Ordering::Relaxed);
+    thread::sleep(Duration::from_millis(50));
+    assert_eq!(
+        HITS.load(Ordering::Relaxed),
+        before,
+        "the key is off at last"
+    );
+
+    END.store(true, Ordering::Relaxed);
+    let calls: u64 = runners
+        .into_iter()
+        .map(|runner| runner.join().unwrap())
+        .sum();
+    println!("{toggled} toggles, {probed} probes, {calls} calls, {before} hits in {elapsed:?}");
+}
+
+/// Runs through the site, and checks what the function computes beside it.
+fn run_through() -> u64 {
+    let mut calls = 0;
+    while !END.load(Ordering::Relaxed) {
+        for _ in 0..1000 {
+            assert_eq!(page::site(black_box(calls), 3), calls.wrapping_mul(5) ^ 3);
+            calls += 1;
+        }
+    }
+    calls
+}
+
+/// Attaches and detaches a uprobe on the site's page; each counts every call in between.
+fn probe_neighbour(rounds: u64) -> u64 {
+    let (neighbour, address) = page::neighbour();
+    let (file, offset) = uprobe::mapped(address).unwrap();
+    for round in 0..rounds {
+        let mut probe = Uprobe::attach(0, file.as_ref(), offset, 0).unwrap();
+        (0..CALLS).for_each(|n| assert_eq!(neighbour(black_box(n)), n + 7));
+        assert_eq!(probe.hits().unwrap(), CALLS, "round {round}");
+        drop(probe);
+        (0..CALLS).for_each(|n| assert_eq!(neighbour(black_box(n)), n + 7));
+    }
+    rounds
+}
