@@ -12,8 +12,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use crate::dso;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gate;
@@ -24,7 +22,6 @@ use crate::status::Status;
 
 /// The process whose helper thread runs (0: none), since a thread does not live on in a child of fork.
 static HELPER: AtomicU32 = AtomicU32::new(0);
-static HELPER_FAILURE: Mutex<Option<String>> = Mutex::new(None);
 
 /// Gets ready, with the default [`Options`]: opens what later rights might not allow and starts the
 /// helper thread. Call it early in `main`; in a child of fork it may be called again. What does not
@@ -52,7 +49,7 @@ pub fn init_with(options: Options) -> Result<()> {
     }
     start_helper(options.watch).map_err(|cause| {
         HELPER.store(0, Ordering::Release);
-        *HELPER_FAILURE.lock() = Some(cause.to_string());
+        gate::lock().helper_failure = Some(cause.to_string());
         Error::new(ErrorKind::Thread, "the helper thread could not be started").because(cause)
     })
 }
@@ -114,8 +111,8 @@ pub(crate) fn helper() -> std::result::Result<(), String> {
     if HELPER.load(Ordering::Acquire) == std::process::id() {
         return Ok(());
     }
-    Err(HELPER_FAILURE
-        .lock()
+    Err(gate::lock()
+        .helper_failure
         .clone()
         .unwrap_or_else(|| "tracebraid::init() was not called in this process".to_owned()))
 }

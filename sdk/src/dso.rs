@@ -9,6 +9,7 @@
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::lock;
 use crate::state::Point;
 use tracebraid_wire::note::{self, Tables};
 use tracebraid_wire::table::{POINT_ROW, PointRow, SITE_ROW, SiteRow, parse_point, parse_site};
@@ -138,9 +139,11 @@ pub(crate) unsafe fn text<'a>(address: u64) -> &'a CStr {
     unsafe { CStr::from_ptr(address as usize as *const _) }
 }
 
-/// Shows every object with tracepoints to `visit`, until it returns `false`.
+/// Shows every object with tracepoints to `visit`, until it returns `false`. `visit` must not call this
+/// again, nor run code of users.
 pub(crate) fn for_each(mut visit: impl FnMut(&Dso<'_>) -> bool) {
     let mut visit: &mut dyn FnMut(&Dso<'_>) -> bool = &mut visit;
+    let _loader = lock::loader();
     // SAFETY: `callback` takes the pointer for what it is, and only during the call.
     unsafe { libc::dl_iterate_phdr(Some(callback), (&raw mut visit).cast()) };
 }
@@ -157,6 +160,7 @@ pub(crate) fn generation() -> (u64, u64) {
         1
     }
     let mut counts = (0u64, 0u64);
+    let _loader = lock::loader();
     // SAFETY: `first` writes the pair and ends the walk.
     unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut counts).cast()) };
     counts

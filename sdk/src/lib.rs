@@ -49,6 +49,8 @@ mod fields;
 #[cfg(tracebraid_keys)]
 mod gate;
 mod held;
+#[cfg(tracebraid_keys)]
+mod lock;
 mod options;
 #[cfg(tracebraid_keys)]
 mod probe;

@@ -15,7 +15,6 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use parking_lot::Mutex;
 use tracebraid_wire::table::PointRow;
 
 use crate::dso;
@@ -101,15 +100,31 @@ impl std::fmt::Debug for Attachment {
 }
 
 /// A list that is no longer reachable, but may still be read.
-struct Retired(*mut Callbacks);
+pub(crate) struct Retired {
+    row: u64,
+    list: *mut Callbacks,
+}
 
 // SAFETY: the list is only dropped, and its entries are Send and Sync.
 unsafe impl Send for Retired {}
 
-/// Lists that could not be waited for, since a callback itself detached one.
-static RETIRED: Mutex<Vec<(DescriptionKey, Retired)>> = Mutex::new(Vec::new());
+/// A tracepoint that had callbacks: its object stays loaded.
+pub(crate) struct Attached {
+    row: u64,
+    state: &'static State,
+}
 
-type DescriptionKey = u64;
+/// In a child of fork: the threads that were going through callbacks are not there, and nobody would
+/// count them out. Where this very thread is within callbacks of a tracepoint its counts stay.
+pub(crate) fn forget_readers(attached: &[Attached]) {
+    for Attached { row, state } in attached {
+        if !is_within(*row) {
+            for count in &state.reading {
+                count.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+}
 
 /// Swaps the list of a tracepoint for one that `edit` makes of it.
 fn change(tracepoint: &Arc<Description>, edit: impl FnOnce(&mut Vec<Arc<Entry>>)) -> Result<()> {
@@ -120,8 +135,14 @@ fn change(tracepoint: &Arc<Description>, edit: impl FnOnce(&mut Vec<Arc<Entry>>)
     with_row(tracepoint, |dso, row| {
         let Some(edit) = edit.take() else { return };
         dso.locked(|| {
-            // SAFETY: the object is loaded while it is shown.
-            let state = unsafe { Point::of(row) }.state;
+            // SAFETY: `keep_loaded` holds the object from the first attachment on.
+            let state: &'static State = unsafe { Point::of(row) }.state;
+            if locked.attached.iter().all(|known| known.row != row.address) {
+                locked.attached.push(Attached {
+                    row: row.address,
+                    state,
+                });
+            }
             let before = state.callbacks.load(Ordering::Relaxed);
             // SAFETY: the list is freed under this lock only.
             let mut entries = match unsafe { before.as_ref() } {
@@ -169,21 +190,27 @@ fn retire(tracepoint: &Arc<Description>, old: *mut Callbacks) {
     if old.is_null() {
         return;
     }
+    let old = Retired {
+        row: tracepoint.row,
+        list: old,
+    };
+    let mut locked = gate::lock();
     if !ACTIVE.with(Cell::get).is_null() {
-        RETIRED.lock().push((tracepoint.row, Retired(old)));
+        locked.retired.push(old);
         return;
     }
     // What others retire from now on may be in use when the wait ends.
-    let (mut free, keep): (Vec<_>, Vec<_>) = std::mem::take(&mut *RETIRED.lock())
-        .into_iter()
-        .partition(|(row, _)| *row == tracepoint.row);
-    RETIRED.lock().extend(keep);
-    free.push((tracepoint.row, Retired(old)));
+    let mut free: Vec<Retired> = locked
+        .retired
+        .extract_if(.., |retired| retired.row == tracepoint.row)
+        .collect();
+    drop(locked);
+    free.push(old);
     wait_for_readers(tracepoint);
-    for (_, list) in free {
+    for retired in free {
         // SAFETY: it came from `Box::into_raw`, was swapped out before the wait, and its readers are
         // gone.
-        drop(unsafe { Box::from_raw(list.0) });
+        drop(unsafe { Box::from_raw(retired.list) });
     }
 }
 
@@ -251,6 +278,19 @@ thread_local! {
     static ACTIVE: Cell<*const Frame> = const { Cell::new(ptr::null()) };
 }
 
+/// Whether this thread is within callbacks of the tracepoint whose row is at the address.
+fn is_within(row: u64) -> bool {
+    let mut frame = ACTIVE.with(Cell::get);
+    // SAFETY: frames are on this thread's stack, below us, and popped before they go.
+    while let Some(entered) = unsafe { frame.as_ref() } {
+        if entered.row == row {
+            return true;
+        }
+        frame = entered.outer;
+    }
+    false
+}
+
 /// Calls the callbacks of the point, if it has any.
 ///
 /// # Safety
@@ -277,16 +317,11 @@ unsafe extern "C" fn call_all(list: *const Callbacks, row: *const u8, slots: *co
     // SAFETY: as above.
     let state = unsafe { &*row.state() };
     ACTIVE.with(|active| {
-        let outer = active.get();
-        let mut frame = outer;
-        // SAFETY: frames are on this thread's stack, below us, and popped before they go.
-        while let Some(entered) = unsafe { frame.as_ref() } {
-            if entered.row == row.address() {
-                state.nested.fetch_add(1, Ordering::Relaxed);
-                return;
-            }
-            frame = entered.outer;
+        if is_within(row.address()) {
+            state.nested.fetch_add(1, Ordering::Relaxed);
+            return;
         }
+        let outer = active.get();
         let here = Frame {
             row: row.address(),
             outer,

@@ -10,7 +10,6 @@
 #![allow(unsafe_code)]
 
 mod key;
-mod lock;
 pub(crate) mod text;
 
 use std::sync::atomic::Ordering;
@@ -21,8 +20,8 @@ use crate::dso::Dso;
 use crate::error::{Error, ErrorKind};
 use crate::state::Point;
 
+pub(crate) use crate::lock::lock;
 use key::Switch;
-pub(crate) use lock::lock;
 use text::Writer;
 
 /// What a reconcile did.

@@ -1,0 +1,95 @@
+//! The locks of the SDK, and what fork does to them.
+//!
+//! ```text
+//! gate lock     writing text, wishes, what is attached
+//!   └▶ loader lock    walking the loaded objects
+//! ```
+//! A child of fork has only the thread that forked. So that it never inherits a lock which another
+//! thread held, fork itself takes both and both sides give them back. The C library's own lock of its
+//! list of objects is among what could be inherited so: this is why walking has a lock of ours.
+//!
+//! They are the standard library's mutexes: a lock that is queued for in a table of the process (as
+//! `parking_lot` does) is handed on, in the child, to a thread that is not there.
+
+#![allow(unsafe_code)]
+
+use std::cell::UnsafeCell;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+
+use crate::gate::text::Writer;
+use crate::probe::{self, Attached, Retired};
+use crate::registry::Wishes;
+
+/// What the gate lock protects.
+pub(crate) struct Locked {
+    pub(crate) writer: Writer,
+    pub(crate) wishes: Wishes,
+    /// Tracepoints that had callbacks.
+    pub(crate) attached: Vec<Attached>,
+    /// Lists of callbacks that may still be read.
+    pub(crate) retired: Vec<Retired>,
+    /// Why the helper thread could not be started.
+    pub(crate) helper_failure: Option<String>,
+}
+
+static LOCKED: Mutex<Locked> = Mutex::new(Locked {
+    writer: Writer::new(),
+    wishes: Wishes::new(),
+    attached: Vec::new(),
+    retired: Vec::new(),
+    helper_failure: None,
+});
+
+static LOADER: Mutex<()> = Mutex::new(());
+
+/// Takes the gate lock.
+pub(crate) fn lock() -> MutexGuard<'static, Locked> {
+    follow_fork();
+    LOCKED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes the loader lock: the last one to be taken.
+pub(crate) fn loader() -> MutexGuard<'static, ()> {
+    follow_fork();
+    LOADER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn follow_fork() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the three functions only take and give back locks; the C library forgets them when
+        // this object is unloaded.
+        unsafe {
+            libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child));
+        }
+    });
+}
+
+type Guards = (MutexGuard<'static, Locked>, MutexGuard<'static, ()>);
+
+/// What a thread that forks holds meanwhile.
+struct Held(UnsafeCell<Option<Guards>>);
+
+// SAFETY: it is only used by a thread that holds both locks, which is one at a time.
+unsafe impl Sync for Held {}
+
+static HELD: Held = Held(UnsafeCell::new(None));
+
+extern "C" fn before() {
+    let guards = (lock(), loader());
+    // SAFETY: this thread holds the locks.
+    unsafe { *HELD.0.get() = Some(guards) };
+}
+
+extern "C" fn after_in_parent() {
+    // SAFETY: `before` took the locks in this thread.
+    drop(unsafe { (*HELD.0.get()).take() });
+}
+
+extern "C" fn after_in_child() {
+    // SAFETY: `before` took the locks in this thread, which is the only one here.
+    let held = unsafe { (*HELD.0.get()).take() };
+    if let Some((locked, _loader)) = held {
+        probe::forget_readers(&locked.attached);
+    }
+}
