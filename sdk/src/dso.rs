@@ -9,6 +9,8 @@
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use libc::Elf64_Phdr as ProgramHeader;
+
 use crate::lock;
 use crate::state::Point;
 use tracebraid_wire::note::{self, Tables};
@@ -17,6 +19,9 @@ use tracebraid_wire::table::{POINT_ROW, PointRow, SITE_ROW, SiteRow, parse_point
 /// An object that has tracepoints, while the loader's lock is held.
 pub(crate) struct Dso<'a> {
     tables: Tables,
+    /// Where the object lies: what its headers' addresses are relative to.
+    base: u64,
+    headers: &'a [ProgramHeader],
     name: &'a CStr,
 }
 
@@ -33,7 +38,8 @@ pub(crate) struct DsoId {
 struct Control {
     /// 1 while somebody reads or changes the object's wanted state or text.
     lock: AtomicU32,
-    unused: u32,
+    /// 1 once the object's text was made writable as a whole (`Dso::even_text`).
+    evened: AtomicU32,
     /// Not 0 once an SDK has seen this loading of the object.
     epoch: AtomicU64,
     reserved: [u64; 6],
@@ -85,6 +91,19 @@ impl Dso<'_> {
         let result = change();
         lock.store(0, Ordering::Release);
         result
+    }
+
+    /// Calls `even` with the bounds of each executable segment, the first time for this loading.
+    pub(crate) fn even_text(&self, mut even: impl FnMut(usize, usize)) {
+        if self.control().evened.swap(1, Ordering::Relaxed) != 0 {
+            return;
+        }
+        for header in self.headers {
+            if header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_X != 0 {
+                let start = self.base.wrapping_add(header.p_vaddr);
+                even(start as usize, (start + header.p_filesz) as usize);
+            }
+        }
     }
 
     /// Its points.
@@ -198,7 +217,12 @@ unsafe fn find_note(info: &libc::dl_phdr_info) -> Option<Dso<'_>> {
                 // SAFETY: the loader's name, NUL-terminated.
                 unsafe { CStr::from_ptr(info.dlpi_name) }
             };
-            return Some(Dso { tables, name });
+            return Some(Dso {
+                tables,
+                base: info.dlpi_addr,
+                headers,
+                name,
+            });
         }
     }
     None

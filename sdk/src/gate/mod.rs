@@ -63,7 +63,7 @@ pub(crate) fn reconcile(dso: &Dso<'_>, writer: &mut Writer, outcome: &mut Outcom
             .store(point.wanted_here().into(), Ordering::Relaxed);
     }
     for (site, on) in places(dso) {
-        match switch(&site, on, writer) {
+        match switch(dso, &site, on, writer) {
             Ok(changed) => outcome.switched += usize::from(changed),
             Err(error) => {
                 outcome.error.get_or_insert(error);
@@ -80,13 +80,13 @@ pub(crate) fn is_on(site: &SiteRow) -> Option<bool> {
     key::state(site)
 }
 
-fn switch(site: &SiteRow, on: bool, writer: &mut Writer) -> Result<bool, Error> {
+fn switch(dso: &Dso<'_>, site: &SiteRow, on: bool, writer: &mut Writer) -> Result<bool, Error> {
     let now = is_on(site);
     if now == Some(on) {
         return Ok(false);
     }
     match Switch::of(site, on).filter(|_| now.is_some()) {
-        Some(switch) => writer.write(&switch).map(|()| true),
+        Some(switch) => writer.write(dso, &switch).map(|()| true),
         None => Err(Error::new(
             ErrorKind::Site,
             format!(

@@ -5,6 +5,9 @@
 //! mind. Some kernels refuse it (`CONFIG_PROC_MEM_FORCE_PTRACE`: EIO at the write, not at the open);
 //! then the page is made writable for the one store. Where both fail the text stays as it is.
 //!
+//! While the page is writable, which takes about a microsecond, the kernel sets no uprobe there: a tool
+//! that attaches at that very moment begins to count when it is over.
+//!
 //! A handle of `/proc/self/mem` belongs to the process that opened it: after fork it would write the
 //! parent. It is kept for as long as the pid is the same, since after setuid it could not be opened.
 
@@ -12,6 +15,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use crate::dso::Dso;
 use crate::error::{Error, ErrorKind};
 use crate::options::Patching;
 
@@ -53,8 +57,8 @@ impl Writer {
         }
     }
 
-    /// Switches a key.
-    pub(super) fn write(&mut self, switch: &Switch) -> Result<(), Error> {
+    /// Switches a key of an object.
+    pub(super) fn write(&mut self, dso: &Dso<'_>, switch: &Switch) -> Result<(), Error> {
         let through_file = match self.patching {
             Patching::Mprotect => None,
             Patching::Auto | Patching::ProcMem => {
@@ -74,7 +78,7 @@ impl Writer {
                         .because(refused),
                 );
             }
-            (_, through_file) => match store_under_mprotect(switch) {
+            (_, through_file) => match store_under_mprotect(dso, switch) {
                 Ok(()) => return Ok(()),
                 Err(refused) => (through_file, refused),
             },
@@ -89,25 +93,42 @@ impl Writer {
     }
 }
 
-#[allow(unsafe_code)]
-fn store_under_mprotect(switch: &Switch) -> io::Result<()> {
+const EXECUTABLE: libc::c_int = libc::PROT_READ | libc::PROT_EXEC;
+
+fn store_under_mprotect(dso: &Dso<'_>, switch: &Switch) -> io::Result<()> {
     // SAFETY: sysconf has no preconditions.
+    #[allow(unsafe_code)]
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+    // A page that was writable once is a mapping of its own from then on, since the kernel accounts for
+    // it otherwise; and uprobes that it skipped in a mapping it sets only when the mapping is cut or
+    // joined. So all of the text is made like that once. Then each switch cuts the page out and
+    // joins it again.
+    dso.even_text(|start, end| {
+        let start = start & !(size - 1);
+        // Where this is refused, so is what follows, which says so.
+        let _ = protect(start, end - start, EXECUTABLE | libc::PROT_WRITE);
+        let _ = protect(start, end - start, EXECUTABLE);
+    });
     let page = switch.address & !(size - 1);
-    let protect = |protection| {
-        // SAFETY: the page is part of this program's mapped text and stays readable and executable
-        // throughout, so no thread that runs in it notices.
-        match unsafe { libc::mprotect(page as *mut _, size, protection) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
-    };
-    let executable = libc::PROT_READ | libc::PROT_EXEC;
-    protect(executable | libc::PROT_WRITE)?;
+    protect(page, size, EXECUTABLE | libc::PROT_WRITE)?;
     // SAFETY: the page was just made writable; a key does not straddle pages where it has more than
     // one byte to write, since it is aligned then.
-    unsafe { switch.store() };
-    protect(executable)
+    #[allow(unsafe_code)]
+    unsafe {
+        switch.store();
+    }
+    protect(page, size, EXECUTABLE)
+}
+
+/// Sets the protection of a part of this program's text.
+#[allow(unsafe_code)]
+fn protect(start: usize, length: usize, protection: libc::c_int) -> io::Result<()> {
+    // SAFETY: the pages are part of this program's mapped text and stay readable and executable
+    // throughout, so no thread that runs in them notices.
+    match unsafe { libc::mprotect(start as *mut _, length, protection) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Makes all threads see text that was just written: their cores refetch what they had prefetched.
