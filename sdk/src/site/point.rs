@@ -59,8 +59,10 @@ macro_rules! __point {
                     concat!(
                         // What the note's addresses are relative to, for readers that expect prelinked files.
                         // Retained: rustc's default linker drops it otherwise, and the notes then say base 0.
+                        // In the segment of the text: perf takes the distance between a probe's address and its
+                        // file offset from this section's, and rustc's linker has another one for each segment.
                         ".ifndef _.stapsdt.base\n",
-                        ".pushsection .stapsdt.base,\"aGR\",@progbits,.stapsdt.base,comdat\n",
+                        ".pushsection .stapsdt.base,\"axGR\",@progbits,.stapsdt.base,comdat\n",
                         ".weak _.stapsdt.base\n",
                         ".hidden _.stapsdt.base\n",
                         "_.stapsdt.base: .space 1\n",
