@@ -5,10 +5,12 @@
 //! scenario      a test that runs in a process of its own: the test binary, started again
 //! variant       the programs of `programs/`, built in one of many ways
 //! stapsdt       the USDT notes of a file, as readelf tells them
+//! mdwe          a process that denies itself writable code
 //! uprobe        a uprobe of the kernel's own perf interface, as any other tool sets it
 //! ```
 //! The tests themselves are in `tests/tests/`, one file a subject.
 
+pub mod mdwe;
 pub mod requirement;
 pub mod scenario;
 pub mod stapsdt;

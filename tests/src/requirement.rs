@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
-use crate::uprobe;
+use crate::{mdwe, uprobe};
 
 /// Something that a machine may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub enum Need {
     Root,
     /// Uprobes through `perf_event_open`. Required as `bpf`: BPF programs hang on them.
     Uprobe,
+    /// tracefs, mounted and writable. Required as `bpf`.
+    Tracefs,
     /// `PR_SET_MDWE`, Linux 6.3 and later. Required as `mdwe`.
     Mdwe,
     /// A program in PATH or in a directory of system tools. Required by its name, or as `tools`.
@@ -33,7 +35,12 @@ impl Need {
         match self {
             Need::Root => (!is_root()).then(|| "this needs root".to_owned()),
             Need::Uprobe => uprobe::refusal(),
-            Need::Mdwe => mdwe_refusal(),
+            Need::Tracefs => {
+                let file = "/sys/kernel/tracing/uprobe_events";
+                let opened = std::fs::File::options().append(true).open(file);
+                opened.err().map(|error| format!("{file}: {error}"))
+            }
+            Need::Mdwe => mdwe::refusal(),
             Need::Tool(name) => find_tool(name)
                 .is_none()
                 .then(|| format!("{name} is not installed")),
@@ -49,7 +56,7 @@ impl Need {
             return false;
         };
         let names: &[&str] = match self {
-            Need::Root | Need::Uprobe => &["bpf"],
+            Need::Root | Need::Uprobe | Need::Tracefs => &["bpf"],
             Need::Mdwe => &["mdwe"],
             Need::Tool(name) => &[name, "tools"],
             Need::Target(name) => &[name],
@@ -124,17 +131,4 @@ fn has_target(target: &str) -> bool {
 fn is_root() -> bool {
     // SAFETY: geteuid has no preconditions.
     unsafe { libc::geteuid() == 0 }
-}
-
-#[allow(unsafe_code)]
-fn mdwe_refusal() -> Option<String> {
-    const PR_GET_MDWE: libc::c_int = 66;
-    // SAFETY: this prctl takes numbers only.
-    match unsafe { libc::prctl(PR_GET_MDWE, 0, 0, 0, 0) } {
-        -1 => Some(format!(
-            "this kernel has no PR_SET_MDWE: {}",
-            std::io::Error::last_os_error()
-        )),
-        _ => None,
-    }
 }

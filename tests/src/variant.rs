@@ -43,6 +43,12 @@ impl Variant {
     }
 }
 
+/// All crates at once, at the highest level.
+pub const FAT_LTO: Variant = Variant {
+    settings: &["lto=\"fat\"", "codegen-units=1", "opt-level=3"],
+    ..Variant::release("fat-lto")
+};
+
 /// The programs of one variant.
 #[derive(Clone, Debug)]
 pub struct Built {
@@ -77,15 +83,7 @@ pub fn build(variant: &Variant, directory: &Path) -> Built {
     cargo
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env("RUSTFLAGS", variant.flags.join(" "))
-        .args([
-            "build",
-            "--quiet",
-            "--locked",
-            "--package",
-            "gate",
-            "--package",
-            "none",
-        ])
+        .args(["build", "--quiet", "--package", "gate", "--package", "none"])
         .args(["--profile", variant.profile, "--target", variant.target])
         .arg("--manifest-path")
         .arg(manifest)

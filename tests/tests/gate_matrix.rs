@@ -33,13 +33,7 @@ const VARIANTS: &[(Variant, &[Need])] = &[
         },
         &[],
     ),
-    (
-        Variant {
-            settings: &["lto=\"fat\"", "codegen-units=1", "opt-level=3"],
-            ..Variant::release("fat-lto")
-        },
-        &[],
-    ),
+    (variant::FAT_LTO, &[]),
     (
         Variant {
             settings: &["lto=\"fat\"", "codegen-units=16", "opt-level=3"],

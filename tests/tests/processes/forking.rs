@@ -75,19 +75,15 @@ impl Turn {
 
     fn give(&self) {
         // SAFETY: one byte of memory that is read.
-        assert_eq!(
-            unsafe { libc::write(self.0[1], [1_u8].as_ptr().cast(), 1) },
-            1
-        );
+        let written = unsafe { libc::write(self.0[1], [1_u8].as_ptr().cast(), 1) };
+        assert_eq!(written, 1);
     }
 
     fn take(&self) {
         let mut byte = [0_u8];
         // SAFETY: one byte of memory that is written.
-        assert_eq!(
-            unsafe { libc::read(self.0[0], byte.as_mut_ptr().cast(), 1) },
-            1
-        );
+        let read = unsafe { libc::read(self.0[0], byte.as_mut_ptr().cast(), 1) };
+        assert_eq!(read, 1);
     }
 }
 

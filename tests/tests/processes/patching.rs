@@ -4,9 +4,9 @@
 
 use std::error::Error as _;
 use std::fs;
-use std::io;
 
 use tracebraid::{ErrorKind, Options, Patching};
+use tracebraid_tests::mdwe::deny_write_execute;
 use tracebraid_tests::requirement::Need;
 use tracebraid_tests::scenario::Scenario;
 use tracebraid_tests::uprobe;
@@ -65,8 +65,7 @@ fn toggles() {
 
 /// The mapping of the site's code.
 fn mapping() -> String {
-    let address = format!("{:x}", tracepoint("hit").sites()[0].address);
-    let address = u64::from_str_radix(&address, 16).unwrap();
+    let address = tracepoint("hit").sites()[0].address as u64;
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let holds = |line: &&str| {
         let (start, rest) = line.split_once('-').unwrap();
@@ -95,14 +94,6 @@ fn by_mprotect() {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     assert!(!maps.contains("rwxp"), "{maps}");
     assert!(mapping().contains(" r-xp "));
-}
-
-fn deny_write_execute() {
-    const PR_SET_MDWE: libc::c_int = 65;
-    const REFUSE_EXEC_GAIN: libc::c_ulong = 1;
-    // SAFETY: this prctl takes numbers only.
-    let result = unsafe { libc::prctl(PR_SET_MDWE, REFUSE_EXEC_GAIN, 0, 0, 0) };
-    assert_eq!(result, 0, "{}", io::Error::last_os_error());
 }
 
 fn denied_through_proc() {
