@@ -65,6 +65,9 @@ impl Missing {
     }
 }
 
+/// Where a kernel that was built with them keeps the types of its structures.
+pub(crate) const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
+
 /// Capability bits (linux/capability.h).
 const CAP_DAC_READ_SEARCH: u32 = 2;
 const CAP_SYS_PTRACE: u32 = 19;
@@ -481,7 +484,7 @@ fn programs(all: &mut Vec<Capability>) {
 fn types_and_functions(all: &mut Vec<Capability>) {
     let btf = Btf::from_vmlinux();
     let (state, why) = match &btf {
-        Ok(_) => (State::Yes, "/sys/kernel/btf/vmlinux is there".to_owned()),
+        Ok(_) => (State::Yes, format!("{KERNEL_TYPES} is there")),
         Err(error) => (State::No, error.to_string()),
     };
     let remedy = "a kernel with CONFIG_DEBUG_INFO_BTF";

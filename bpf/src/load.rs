@@ -8,10 +8,12 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
+use std::sync::Once;
 
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, OpenObject, PrintCallback, PrintLevel};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, OpenObject, PrintLevel};
 
 use crate::abi::{self, Plain};
 use crate::capability;
@@ -317,6 +319,14 @@ fn refused_load(what: &str, error: libbpf_rs::Error, messages: &str) -> Error {
     {
         return missing.error(what).because(error);
     }
+    if !Path::new(capability::KERNEL_TYPES).exists() {
+        let needs = "CONFIG_DEBUG_INFO_BTF".to_owned();
+        let message = format!(
+            "cannot load {what}: this kernel has no {}",
+            capability::KERNEL_TYPES
+        );
+        return Error::new(ErrorKind::Unsupported { needs }, message).because(error);
+    }
     // The verifier's verdict is at the end, before its statistics.
     let lines: Vec<&str> = messages
         .lines()
@@ -401,31 +411,37 @@ fn table<T: Plain>(name: &str, rows: &[T]) -> Result<MapHandle> {
 }
 
 thread_local! {
-    static MESSAGES: RefCell<String> = const { RefCell::new(String::new()) };
+    static MESSAGES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What libbpf has to say on this thread while it works, the verifier's log among it.
-struct Messages {
-    before: Option<(PrintLevel, PrintCallback)>,
-}
+/// More than the end of any verifier log that is worth reading.
+const MESSAGES_KEPT: usize = 64 << 10;
+
+/// What libbpf has to say on this thread while it works, the verifier's log among it. Nothing is ever
+/// printed: this crate is libbpf's only user in the program.
+struct Messages;
 
 impl Messages {
     fn listen() -> Messages {
-        MESSAGES.with_borrow_mut(String::clear);
-        let before = libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| {
-            MESSAGES.with_borrow_mut(|all| all.push_str(&text));
-        })));
-        Messages { before }
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| Messages::keep(&text))));
+        });
+        MESSAGES.with_borrow_mut(Vec::clear);
+        Messages
+    }
+
+    fn keep(text: &str) {
+        MESSAGES.with_borrow_mut(|all| {
+            all.extend(text.as_bytes());
+            if all.len() > MESSAGES_KEPT {
+                all.drain(..all.len() - MESSAGES_KEPT / 2);
+            }
+        });
     }
 
     fn take(&self) -> String {
-        MESSAGES.with_borrow_mut(std::mem::take)
-    }
-}
-
-impl Drop for Messages {
-    fn drop(&mut self) {
-        libbpf_rs::set_print(self.before);
+        String::from_utf8_lossy(&MESSAGES.with_borrow_mut(std::mem::take)).into_owned()
     }
 }
 

@@ -173,7 +173,7 @@ impl Session {
     /// stands between two of them.
     ///
     /// # Errors
-    /// None at present; a place for the kernel's refusals.
+    /// [`System`](ErrorKind::System) where the kernel does not tell what its guard dropped.
     pub fn losses(&mut self, out: &mut Vec<Lost>) -> Result<()> {
         let (after, before) = (self.losses_at, now());
         self.losses_at = before;
@@ -198,19 +198,18 @@ impl Session {
             }
         });
         if self.misses_at.elapsed() >= MISSES_EVERY {
-            self.misses(out);
+            self.misses(out)?;
         }
         Ok(())
     }
 
-    fn misses(&mut self, out: &mut Vec<Lost>) {
+    fn misses(&mut self, out: &mut Vec<Lost>) -> Result<()> {
         let (after, before) = (self.misses_before, now());
         self.misses_at = Instant::now();
         self.misses_before = before;
         for program in self.programs.iter_mut().filter(|program| program.counted) {
-            let Ok(misses) = kernel::recursion_misses(program.fd.as_fd()) else {
-                continue;
-            };
+            let misses = kernel::recursion_misses(program.fd.as_fd())
+                .map_err(|error| Error::system("cannot ask for a BPF program's misses", error))?;
             let count = misses.wrapping_sub(std::mem::replace(&mut program.misses, misses));
             if count == 0 {
                 continue;
@@ -227,6 +226,7 @@ impl Session {
                 });
             }
         }
+        Ok(())
     }
 
     /// Takes every probe away, user probes first. Rings and counts stay to be read; a second call does
@@ -260,8 +260,7 @@ impl Session {
             std::thread::sleep(Duration::from_millis(1));
         }
         self.losses(lost)?;
-        self.misses(lost);
-        Ok(())
+        self.misses(lost)
     }
 
     /// What became of each probe's hits so far, in the order of their numbers.

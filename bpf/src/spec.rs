@@ -20,9 +20,10 @@ pub struct Spec {
     pub kernel: Vec<KernelProbe>,
     /// Whose events are wanted.
     pub filter: Filter,
-    /// Bytes of each CPU's ring; rounded up to a power of two of pages. 0 takes the default.
+    /// Bytes of each CPU's ring; rounded up to a power of two of pages. 0 takes the default of 1 MiB.
     pub ring_bytes: usize,
-    /// The longest string copied, bytes. 0 takes the default of 256; above 4096 is refused.
+    /// The longest string copied, bytes: 16 to 4096. 0 takes the default of 256; anything else is
+    /// refused. All strings of one event together are cut at 48 KiB.
     pub string_limit: usize,
 }
 
@@ -195,7 +196,7 @@ pub enum KernelEvent {
 pub struct Filter {
     /// Processes (tgid), as the initial pid namespace numbers them.
     pub processes: Vec<u32>,
-    /// Threads (pid of the task); narrows further.
+    /// Threads (pid of the task); narrows further. Kernel events of all are not narrowed by it.
     pub threads: Vec<u32>,
     /// CPUs; narrows further.
     pub cpus: Vec<u32>,
