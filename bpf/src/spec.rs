@@ -27,6 +27,13 @@ pub struct Spec {
     pub string_limit: usize,
 }
 
+impl Spec {
+    /// Whether it asks for no probe at all.
+    pub fn is_empty(&self) -> bool {
+        self.user.is_empty() && self.tracepoints.is_empty() && self.kernel.is_empty()
+    }
+}
+
 /// One probe of a file: one name, one or more locations.
 #[derive(Clone, Debug)]
 pub struct UserProbe {

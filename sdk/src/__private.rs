@@ -6,13 +6,16 @@ pub use tracebraid_wire::kind::MAX_SLOTS;
 pub use crate::clock::now;
 #[cfg(tracebraid_keys)]
 pub use crate::emit::fire;
-pub use crate::fields::{Kinds, code, kinds, lower, put};
+pub use crate::fields::{HEADER_WORDS, Kinds, code, kinds, lower, put};
 pub use crate::held::{Copied, Hold, HoldCopy, HoldReborrow, Place, debug, display};
 pub use crate::traced::{
     Frame, Returned, ReturnedDebug, ReturnedValue, Task, call0, call1, call2, call3, call4, call5,
     call6, call7, call8, err, never, ok, optional,
 };
 pub use crate::value::{Lowered, Value};
+
+/// Its address says which copy of the SDK an object's tracepoints call.
+pub static OWNER: u8 = 0;
 
 /// Evaluates a site's fields. `Fn`: a field cannot move what it captures. The compiler shows the line to
 /// whoever writes one that does.

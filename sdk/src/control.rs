@@ -12,11 +12,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use tracebraid_ring::Mode;
+
 use crate::dso;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gate;
 use crate::options::Options;
 use crate::registry;
+use crate::ring::{self, Setup};
 use crate::state::Point;
 use crate::status::Status;
 
@@ -41,6 +44,13 @@ pub fn init_with(options: Options) -> Result<()> {
     // Where it cannot be opened, `status` and every `enable` say so.
     let _ = locked.writer.open();
     drop(locked);
+    let rings = ring::start(&Setup {
+        ring_bytes: options.ring_bytes(),
+        mode: Mode::Discard,
+        appending: options.appending,
+        helper: options.thread,
+    });
+    gate::lock().ring_failure = rings.err().map(|cause| cause.to_string());
     // Likewise.
     let _ = registry::settle();
     let pid = std::process::id();
@@ -85,12 +95,14 @@ fn help(watch: Duration) {
     let mut seen = None;
     loop {
         let generation = dso::generation();
-        if seen != Some(generation) || differs() {
+        let asked = ring::service::serve();
+        if asked || seen != Some(generation) || differs() {
             seen = Some(generation);
             // Nobody listens here; whoever asks `status` is told.
-            let _ = registry::settle();
+            let stuck = registry::settle().is_err();
+            ring::service::done(stuck);
         }
-        thread::sleep(watch);
+        ring::service::wait(watch);
     }
 }
 

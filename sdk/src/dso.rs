@@ -42,7 +42,9 @@ struct Control {
     evened: AtomicU32,
     /// Not 0 once an SDK has seen this loading of the object.
     epoch: AtomicU64,
-    reserved: [u64; 6],
+    /// The address of `__private::OWNER` in the copy of the SDK that the object's tracepoints call.
+    owner: usize,
+    reserved: [u64; 5],
 }
 
 const _: () = assert!(size_of::<Control>() == note::CONTROL_SIZE);
@@ -77,6 +79,12 @@ impl Dso<'_> {
     /// The path it was loaded from; empty for the executable.
     pub(crate) fn name(&self) -> CString {
         self.name.to_owned()
+    }
+
+    /// Whether its tracepoints call this copy of the SDK, and so append to its rings. (A library may
+    /// bring a copy of its own.)
+    pub(crate) fn is_ours(&self) -> bool {
+        self.control().owner == (&raw const crate::__private::OWNER).addr()
     }
 
     /// Runs `change` while nobody else, in this or another copy of the SDK, changes the object.

@@ -16,6 +16,10 @@ pub enum ErrorKind {
     Thread,
     /// The object that holds the tracepoint is no longer loaded.
     Unloaded,
+    /// There are no rings in this process.
+    Rings,
+    /// A bridge has the rings.
+    Busy,
     /// Not supported on this platform or by this build.
     Unsupported,
 }

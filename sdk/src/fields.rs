@@ -10,6 +10,10 @@ use tracebraid_wire::table::POINT_FORMATS;
 
 use crate::value::{Lowered, Value};
 
+/// Words in front of the slots of a hit, free for a record's header: what is one word a field goes to the
+/// ring as it stands, and is never copied.
+pub const HEADER_WORDS: usize = 2;
+
 /// A tracepoint has at most this many fields.
 #[cfg(tracebraid_keys)]
 pub(crate) const MAX_FIELDS: usize = 32;
@@ -108,7 +112,7 @@ const fn first_slot<F: Fields>(field: usize) -> usize {
 /// Writes a field's words into its slots.
 #[inline(always)]
 pub fn put<F: Fields, const FIELD: usize, L: Lowered>(slots: &mut [MaybeUninit<u64>], value: L) {
-    value.put(&mut slots[const { first_slot::<F>(FIELD) }..]);
+    value.put(&mut slots[const { HEADER_WORDS + first_slot::<F>(FIELD) }..]);
 }
 
 /// Lowers a field.

@@ -55,7 +55,11 @@ mod options;
 #[cfg(tracebraid_keys)]
 mod probe;
 #[cfg(tracebraid_keys)]
+mod recorded;
+#[cfg(tracebraid_keys)]
 mod registry;
+#[cfg(tracebraid_keys)]
+mod ring;
 mod site;
 #[cfg(tracebraid_keys)]
 mod state;
@@ -78,11 +82,15 @@ pub use error::{Error, ErrorKind, Result};
 #[cfg(tracebraid_keys)]
 pub use event::Event;
 pub use field_value::FieldValue;
-pub use options::{Options, Patching};
+pub use options::{Appending, Options, Patching};
 #[cfg(tracebraid_keys)]
 pub use probe::Attachment;
 #[cfg(tracebraid_keys)]
+pub use recorded::Recorded;
+#[cfg(tracebraid_keys)]
 pub use registry::{Tracepoint, disable, enable, is_enabled, tracepoints};
+#[cfg(tracebraid_keys)]
+pub use ring::{drain, lost};
 pub use status::Status;
 pub use tracebraid_macros::{event, tracepoint};
 pub use tracebraid_wire::kind::{FieldKind, Kind};

@@ -19,6 +19,7 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use crate::gate::text::Writer;
 use crate::probe::{self, Attached, Retired};
 use crate::registry::Wishes;
+use crate::ring::Listing;
 
 /// What the gate lock protects.
 pub(crate) struct Locked {
@@ -30,6 +31,10 @@ pub(crate) struct Locked {
     pub(crate) retired: Vec<Retired>,
     /// Why the helper thread could not be started.
     pub(crate) helper_failure: Option<String>,
+    /// Why there are no rings.
+    pub(crate) ring_failure: Option<String>,
+    /// Which tracepoints go to the rings.
+    pub(crate) listing: Listing,
 }
 
 static LOCKED: Mutex<Locked> = Mutex::new(Locked {
@@ -38,6 +43,8 @@ static LOCKED: Mutex<Locked> = Mutex::new(Locked {
     attached: Vec::new(),
     retired: Vec::new(),
     helper_failure: None,
+    ring_failure: None,
+    listing: Listing::new(),
 });
 
 static LOADER: Mutex<()> = Mutex::new(());

@@ -8,6 +8,8 @@ pub struct Options {
     pub(crate) thread: bool,
     pub(crate) watch: Duration,
     pub(crate) patching: Patching,
+    pub(crate) appending: Appending,
+    ring_bytes: Option<usize>,
 }
 
 impl Default for Options {
@@ -16,6 +18,8 @@ impl Default for Options {
             thread: true,
             watch: Duration::from_millis(250),
             patching: Patching::Auto,
+            appending: Appending::Auto,
+            ring_bytes: None,
         }
     }
 }
@@ -41,12 +45,74 @@ impl Options {
         self
     }
 
+    /// How records are appended to the rings.
+    #[must_use]
+    pub fn appending(mut self, appending: Appending) -> Options {
+        self.appending = appending;
+        self
+    }
+
+    /// Bytes of each CPU's ring: a power of two from 16 KiB to 1 GiB, others are rounded up to one. The
+    /// environment variable `TRACEBRAID_RING` (`1M`, `65536`) stands above it. Memory is taken as it is
+    /// first written.
+    #[must_use]
+    pub fn ring(mut self, bytes: usize) -> Options {
+        self.ring_bytes = Some(bytes);
+        self
+    }
+
     /// How text is written.
     #[must_use]
     pub fn patching(mut self, patching: Patching) -> Options {
         self.patching = patching;
         self
     }
+}
+
+/// Bytes of a ring where nobody says.
+#[cfg(tracebraid_keys)]
+const RING_BYTES: usize = 1 << 20;
+
+#[cfg(tracebraid_keys)]
+impl Options {
+    /// The ring's size: from the environment, else what was asked, else 1 MiB.
+    pub(crate) fn ring_bytes(&self) -> usize {
+        use tracebraid_ring::Geometry;
+
+        let from_environment = std::env::var("TRACEBRAID_RING")
+            .ok()
+            .and_then(|text| size(&text));
+        let wanted = from_environment.or(self.ring_bytes).unwrap_or(RING_BYTES);
+        wanted
+            .clamp(Geometry::MIN_RING, Geometry::MAX_RING)
+            .next_power_of_two()
+    }
+}
+
+/// Reads `65536`, `64k`, `1M`, `1G`.
+#[cfg(tracebraid_keys)]
+fn size(text: &str) -> Option<usize> {
+    let (digits, unit) = match text.trim().as_bytes().last()? {
+        b'k' | b'K' => (&text.trim()[..text.trim().len() - 1], 1 << 10),
+        b'm' | b'M' => (&text.trim()[..text.trim().len() - 1], 1 << 20),
+        b'g' | b'G' => (&text.trim()[..text.trim().len() - 1], 1 << 30),
+        _ => (text.trim(), 1),
+    };
+    digits.parse::<usize>().ok()?.checked_mul(unit)
+}
+
+/// How records are appended to the rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum Appending {
+    /// In a restartable sequence: with the C library's area, else with one of our own, else under a lock.
+    #[default]
+    Auto = 0,
+    /// In a restartable sequence with an area of our own (where the C library has registered none).
+    OwnRseq = 1,
+    /// Under a lock.
+    Locked = 2,
 }
 
 /// How text is written.

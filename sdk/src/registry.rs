@@ -18,6 +18,7 @@ use tracebraid_wire::table::{PointRow, SITE_TESTS_SEMAPHORE, SiteRow};
 use crate::dso::{self, Dso, DsoId};
 use crate::error::Result;
 use crate::gate::{self, Outcome, text};
+use crate::ring;
 use crate::state::Point;
 use crate::tracepoint::{Field, Site};
 
@@ -157,17 +158,18 @@ fn describe_fields(schema: &Schema<'_>, usdt_slots: usize) -> Vec<Field> {
 
 /// The schema that a row leads to.
 fn schema_of<'a>(row: &PointRow) -> Option<Schema<'a>> {
+    Schema::parse(schema_bytes(row)?).ok()
+}
+
+/// Its bytes.
+pub(crate) fn schema_bytes<'a>(row: &PointRow) -> Option<&'a [u8]> {
     let start = row.schema as usize as *const u8;
     // SAFETY: the row leads to a schema of this program, whose first word is its length; it is in a
     // read-only section of an object that the loader's lock keeps loaded.
-    let bytes = unsafe {
-        let length = start.cast::<[u8; 4]>().read();
-        std::slice::from_raw_parts(
-            start,
-            (u32::from_le_bytes(length) as usize).min(schema::MAX_LENGTH),
-        )
-    };
-    Schema::parse(bytes).ok()
+    unsafe {
+        let length = u32::from_le_bytes(start.cast::<[u8; 4]>().read()) as usize;
+        (length <= schema::MAX_LENGTH).then(|| std::slice::from_raw_parts(start, length))
+    }
 }
 
 fn point_is_on(dso: &Dso<'_>, row: u64) -> bool {
@@ -213,7 +215,7 @@ impl Wishes {
             let count: i64 = self
                 .patterns
                 .iter()
-                .filter(|(pattern, _)| names(pattern, &schema))
+                .filter(|(pattern, _)| names(pattern, schema.provider, schema.name))
                 .map(|(_, count)| count)
                 .sum();
             // SAFETY: the object is loaded while it is shown.
@@ -241,12 +243,12 @@ impl Wishes {
 }
 
 /// Whether a pattern names a tracepoint: `PROVIDER:NAME`, or `NAME` in any provider.
-fn names(pattern: &str, schema: &Schema<'_>) -> bool {
+pub(crate) fn names(pattern: &str, provider: &str, name: &str) -> bool {
     match pattern.split_once(':') {
-        Some((provider, name)) => {
-            glob::matches(provider, schema.provider) && glob::matches(name, schema.name)
+        Some((providers, names)) => {
+            glob::matches(providers, provider) && glob::matches(names, name)
         }
-        None => glob::matches(pattern, schema.name),
+        None => glob::matches(pattern, name),
     }
 }
 
@@ -274,13 +276,16 @@ pub fn disable(pattern: &str) -> Result<usize> {
 fn change(pattern: &str, by: i64) -> Result<usize> {
     let mut locked = gate::lock();
     let locked = &mut *locked;
+    let rings = ring::current();
     let (mut named, mut took_effect) = (0, false);
     let mut outcome = Outcome::default();
     dso::for_each(|dso| {
         dso.locked(|| {
             locked.wishes.adopt(dso);
             for row in dso.points() {
-                if !schema_of(&row).is_some_and(|schema| names(pattern, &schema)) {
+                if !schema_of(&row)
+                    .is_some_and(|schema| names(pattern, schema.provider, schema.name))
+                {
                     continue;
                 }
                 named += 1;
@@ -290,6 +295,9 @@ fn change(pattern: &str, by: i64) -> Result<usize> {
                 let after = before.saturating_add_signed(by as i32);
                 took_effect |= before != after;
                 enabled.store(after, Ordering::Relaxed);
+            }
+            if let Some(rings) = rings {
+                locked.listing.apply(dso, rings);
             }
             gate::reconcile(dso, &mut locked.writer, &mut outcome);
         });
@@ -304,11 +312,15 @@ fn change(pattern: &str, by: i64) -> Result<usize> {
 pub(crate) fn settle() -> Result<usize> {
     let mut locked = gate::lock();
     let locked = &mut *locked;
+    let rings = ring::current();
     let mut loaded = Vec::new();
     let mut outcome = Outcome::default();
     dso::for_each(|dso| {
         dso.locked(|| {
             locked.wishes.adopt(dso);
+            if let Some(rings) = rings {
+                locked.listing.apply(dso, rings);
+            }
             gate::reconcile(dso, &mut locked.writer, &mut outcome);
         });
         loaded.push(dso.id());
@@ -335,7 +347,7 @@ pub fn is_enabled(pattern: &str) -> bool {
     let mut on = false;
     dso::for_each(|dso| {
         on = dso.points().any(|row| {
-            schema_of(&row).is_some_and(|schema| names(pattern, &schema))
+            schema_of(&row).is_some_and(|schema| names(pattern, schema.provider, schema.name))
                 && point_is_on(dso, row.address)
         });
         !on

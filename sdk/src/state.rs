@@ -43,6 +43,11 @@ pub(crate) struct State {
     pub(crate) panics: AtomicU32,
     /// Hits that skipped the callbacks, since they came from within one of this very tracepoint.
     pub(crate) nested: AtomicU32,
+    /// Its event id in the rings' directory; 0 where it has none.
+    pub(crate) event: AtomicU32,
+    /// Not 0 while a reader of the rings wants it.
+    pub(crate) ring: AtomicU32,
+    reserved: u64,
 }
 
 const _: () = assert!(size_of::<Semaphore>() == SEMAPHORE_WORD);
@@ -72,6 +77,7 @@ impl Point<'_> {
     /// Whether the process itself wants the tracepoint.
     pub(crate) fn wanted_here(&self) -> bool {
         self.state.enabled.load(Ordering::Relaxed) != 0
+            || self.state.ring.load(Ordering::Relaxed) != 0
             || !self.state.callbacks.load(Ordering::Relaxed).is_null()
     }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::Result;
 use crate::resolve::{Resolved, Resolver};
+use crate::source::sdk_ring::Listed;
 use crate::target::Process;
 
 /// How often the mappings are looked at.
@@ -46,8 +47,8 @@ impl Follow {
     ///
     /// # Errors
     /// Those of [`Resolver::resolve`].
-    pub(super) fn first(&mut self) -> Result<Resolved> {
-        self.resolver.resolve(Some(&self.process))
+    pub(super) fn first(&mut self, listed: &[Vec<Listed>]) -> Result<Resolved> {
+        self.resolver.resolve(Some(&self.process), listed)
     }
 
     /// Whether the process still runs.
@@ -59,11 +60,14 @@ impl Follow {
     ///
     /// # Errors
     /// Those of looking at the process. That it has ended is none.
-    pub(super) fn look(&mut self) -> Result<Option<Resolved>> {
+    pub(super) fn look(
+        &mut self,
+        listed: impl FnOnce() -> Vec<Vec<Listed>>,
+    ) -> Result<Option<Resolved>> {
         if Instant::now() < self.next || !self.resolver.wants_files() {
             return Ok(None);
         }
-        let result = self.changed();
+        let result = self.changed(listed);
         // Counted from the end of the look: however long it takes, it takes a part of the time only.
         self.next = Instant::now() + EVERY;
         match result {
@@ -72,12 +76,12 @@ impl Follow {
         }
     }
 
-    fn changed(&mut self) -> Result<Option<Resolved>> {
+    fn changed(&mut self, listed: impl FnOnce() -> Vec<Vec<Listed>>) -> Result<Option<Resolved>> {
         let mapped = mapped(&self.process)?;
         if mapped.is_subset(&self.mapped) {
             return Ok(None);
         }
-        let resolved = self.resolver.resolve_later(&self.process)?;
+        let resolved = self.resolver.resolve_later(&self.process, &listed())?;
         self.mapped.extend(mapped);
         Ok(if resolved.is_empty() {
             None

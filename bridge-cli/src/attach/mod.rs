@@ -25,6 +25,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::export;
 use crate::resolve::Resolver;
 use crate::selector::Selector;
+use crate::source::sdk_ring::SdkRings;
 use crate::summary::Summary;
 
 use follow::Follow;
@@ -53,10 +54,24 @@ pub struct Options {
     pub output: Option<PathBuf>,
     /// Name of the format (`export::formats`).
     pub format: String,
+    /// How the target's own tracepoints come.
+    pub via: Via,
     /// Bytes of each CPU's ring; 0 takes the default.
     pub ring_bytes: usize,
     /// The longest string copied; 0 takes the default.
     pub string_limit: usize,
+}
+
+/// How the events of tracebraid tracepoints come from the target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Via {
+    /// Through the rings of its SDK, where the program made them; else through their USDT probes.
+    #[default]
+    Auto,
+    /// Through the rings; it is an error where there are none.
+    Ring,
+    /// Through their USDT probes, at the price of a trap an event.
+    Usdt,
 }
 
 /// Something to say while attaching.
@@ -105,19 +120,21 @@ pub fn run(options: &Options, say: &mut dyn FnMut(Note)) -> Result<Ended> {
     let end = end.transpose()?;
     let spec = whom::spec(options, process.as_ref())?;
     let mut resolver = Resolver::new(&options.selectors, process.is_some())?;
-    let (follow, mut resolved) = match process {
+    let (follow, regions, mut resolved) = match process {
         Some(process) => {
+            let regions = whom::regions(options, &process, &spec, say)?;
+            let listed: Vec<_> = regions.iter().map(SdkRings::listed).collect();
             let mut follow = Follow::new(process, resolver)?;
-            let resolved = follow.first()?;
-            (Some(follow), resolved)
+            let resolved = follow.first(&listed)?;
+            (Some(follow), regions, resolved)
         }
-        None => (None, resolver.resolve(None)?),
+        None => (None, Vec::new(), resolver.resolve(None, &[])?),
     };
     for warning in std::mem::take(&mut resolved.warnings) {
         say(Note::Warning(warning));
     }
     let output = Output::open(options.output.as_deref())?;
-    let mut attached = Attached::start(resolved, spec, follow)?;
+    let mut attached = Attached::start(resolved, regions, spec, follow)?;
     // From here on signals end it in order; until here they end the process, and the kernel takes away
     // what it had attached. Before the first thread, so that all have them blocked.
     let mut waker = Waker::new(end)?;

@@ -3,21 +3,23 @@
 use crate::error::Result;
 use crate::event::Event;
 use crate::merge::{Counts, Merge};
-use crate::source::bpf_ring::{BpfRings, Count, LostPlaces, Share};
+use crate::source::bpf_ring::BpfRings;
+use crate::source::sdk_ring::SdkRings;
+use crate::source::{Count, LostPlaces, Rings, Share};
 
 /// Events that the merge may hold back. In the ordinary course it holds one round's worth.
 const HELD: usize = 1 << 20;
 
 /// See the module's page.
-#[derive(Debug)]
 pub(super) struct Pump {
-    sources: Vec<Source>,
+    sessions: Vec<Source<BpfRings>>,
+    /// The rings of the target's SDK.
+    regions: Vec<Source<SdkRings>>,
     merge: Merge<Event>,
 }
 
-#[derive(Debug)]
-struct Source {
-    rings: BpfRings,
+struct Source<R> {
+    rings: R,
     /// The merge's number of its first ring.
     first: usize,
 }
@@ -38,25 +40,55 @@ pub(super) struct Finished {
 impl Pump {
     pub(super) fn new() -> Pump {
         Pump {
-            sources: Vec::new(),
+            sessions: Vec::new(),
+            regions: Vec::new(),
             merge: Merge::new(0, HELD),
         }
+    }
+
+    /// Takes in the rings of the target's SDK.
+    pub(super) fn add_region(&mut self, rings: SdkRings) {
+        let first = self.merge.add_rings(rings.rings());
+        self.regions.push(Source { rings, first });
+    }
+
+    /// The rings of the target's SDK, in the order in which they were taken in.
+    pub(super) fn regions(&mut self) -> impl Iterator<Item = &mut SdkRings> {
+        self.regions.iter_mut().map(|source| &mut source.rings)
+    }
+
+    fn sources(
+        &mut self,
+    ) -> (
+        impl Iterator<Item = (usize, &mut dyn Rings)>,
+        &mut Merge<Event>,
+    ) {
+        let sessions = self
+            .sessions
+            .iter_mut()
+            .map(|source| (source.first, &mut source.rings as &mut dyn Rings));
+        let regions = self
+            .regions
+            .iter_mut()
+            .map(|source| (source.first, &mut source.rings as &mut dyn Rings));
+        (sessions.chain(regions), &mut self.merge)
     }
 
     /// Takes in a source; its events come from the next round on.
     pub(super) fn add(&mut self, rings: BpfRings) {
         let first = self.merge.add_rings(rings.rings());
-        self.sources.push(Source { rings, first });
+        self.sessions.push(Source { rings, first });
     }
 
     /// Drains every ring once and gives what is final by now, in order.
     pub(super) fn round(&mut self) -> Result<Vec<Event>> {
         let (mut shares, mut ended) = (Vec::new(), Vec::new());
-        for source in &mut self.sources {
-            source.rings.round(&mut shares, &mut ended)?;
-            push(&mut self.merge, source.first, &mut shares);
+        let (sources, merge) = self.sources();
+        for (first, rings) in sources {
+            rings.round(&mut shares, &mut ended)?;
+            push(merge, first, &mut shares);
             for ring in ended.drain(..) {
-                self.merge.end(source.first + ring);
+                merge.end(first + ring);
             }
         }
         let mut events = Vec::new();
@@ -68,28 +100,25 @@ impl Pump {
     pub(super) fn finish(mut self) -> Result<Finished> {
         let mut shares = Vec::new();
         let mut failed = None;
-        for source in &mut self.sources {
+        let (sources, merge) = self.sources();
+        for (first, rings) in sources {
             // The others are to be detached and emptied all the same.
-            if let Err(error) = source.rings.finish(&mut shares) {
+            if let Err(error) = rings.finish(&mut shares) {
                 failed = Some(error);
             }
-            push(&mut self.merge, source.first, &mut shares);
+            push(merge, first, &mut shares);
         }
         if let Some(error) = failed {
             return Err(error);
         }
         let mut events = Vec::new();
-        let merge = self.merge.finish(&mut events);
         let counts = self
-            .sources
-            .iter()
-            .flat_map(|source| source.rings.counts())
+            .sources()
+            .0
+            .flat_map(|(_, rings)| rings.counts())
             .collect();
-        let warnings = self
-            .sources
-            .iter_mut()
-            .flat_map(|source| source.rings.take_warnings())
-            .collect();
+        let warnings = self.take_warnings();
+        let merge = self.merge.finish(&mut events);
         Ok(Finished {
             events,
             counts,
@@ -100,9 +129,9 @@ impl Pump {
 
     /// Warnings since the last call.
     pub(super) fn take_warnings(&mut self) -> Vec<String> {
-        self.sources
-            .iter_mut()
-            .flat_map(|source| source.rings.take_warnings())
+        self.sources()
+            .0
+            .flat_map(|(_, rings)| rings.take_warnings())
             .collect()
     }
 }

@@ -15,7 +15,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, What};
 use crate::launch::Running;
 use crate::resolve::Resolved;
-use crate::source::bpf_ring::{BpfRings, Count, LostPlaces};
+use crate::source::bpf_ring::BpfRings;
+use crate::source::sdk_ring::{SdkRings, Wanted};
+use crate::source::{Count, LostPlaces};
 use crate::summary::{Row, Summary};
 use crate::target::Binary;
 
@@ -30,7 +32,6 @@ const GRACE: Duration = Duration::from_secs(1);
 const CHUNK: usize = 16 * 1024;
 
 /// Everything that is in place.
-#[derive(Debug)]
 pub(super) struct Attached {
     pump: Pump,
     /// Filter and sizes of further sessions.
@@ -48,11 +49,16 @@ impl Attached {
     /// Why it cannot be attached; a target that has ended meanwhile is named as the reason.
     pub(super) fn start(
         resolved: Resolved,
+        regions: Vec<SdkRings>,
         spec: Spec,
         follow: Option<Follow>,
     ) -> Result<Attached> {
+        let mut pump = Pump::new();
+        for region in regions {
+            pump.add_region(region);
+        }
         let mut attached = Attached {
-            pump: Pump::new(),
+            pump,
             spec,
             names: HashMap::new(),
             follow,
@@ -86,8 +92,14 @@ impl Attached {
             decoders,
             names,
             binaries,
+            recorded,
             ..
         } = resolved;
+        self.names.extend(names);
+        self.want(recorded);
+        if probes.is_empty() {
+            return Ok(());
+        }
         let spec = Spec {
             filter: self.spec.filter.clone(),
             ring_bytes: self.spec.ring_bytes,
@@ -103,8 +115,21 @@ impl Attached {
         })?;
         drop(binaries);
         self.pump.add(rings);
-        self.names.extend(names);
         Ok(())
+    }
+
+    /// Wants events of the target's own rings.
+    fn want(&mut self, recorded: Vec<(usize, Wanted)>) {
+        for (index, region) in self.pump.regions().enumerate() {
+            let own = recorded
+                .iter()
+                .filter(|(region, _)| *region == index)
+                .map(|(_, wanted)| wanted.clone());
+            let own: Vec<Wanted> = own.collect();
+            if !own.is_empty() {
+                region.want(own);
+            }
+        }
     }
 
     /// Hands events over until something ends it.
@@ -165,7 +190,9 @@ impl Attached {
         let Some(follow) = &mut self.follow else {
             return;
         };
-        let added = match follow.look() {
+        let pump = &mut self.pump;
+        let listed = || pump.regions().map(|region| region.listed()).collect();
+        let added = match follow.look(listed) {
             Ok(None) => return,
             Ok(Some(mut resolved)) => {
                 let names: Vec<String> = resolved

@@ -4,10 +4,11 @@ use std::fs;
 
 use tracebraid_bpf::spec::{Filter, Spec};
 
-use super::Options;
+use super::{Note, Options, Via};
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::{self, Held};
 use crate::selector::Scope;
+use crate::source::sdk_ring::{self, SdkRings};
 use crate::target::Process;
 
 /// Refuses options that name nobody, or CPUs that are not there.
@@ -106,4 +107,40 @@ fn inner_namespace() -> Error {
         "the bridge runs in a pid namespace of its own, where the kernel's numbers of processes are not known",
     )
     .hint("run it on the host; processes in containers are attached to by the pid that the host gives them")
+}
+
+/// The rings of the target's SDK, taken for us, as far as they are asked for.
+pub(super) fn regions(
+    options: &Options,
+    process: &Process,
+    spec: &Spec,
+    say: &mut dyn FnMut(Note),
+) -> Result<Vec<SdkRings>> {
+    // A command that is held at its entry point has not made its rings yet.
+    if options.via == Via::Usdt || !options.command.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut regions = Vec::new();
+    for path in sdk_ring::regions(process.pid()) {
+        match SdkRings::take(&path, process.pid(), &spec.filter) {
+            Ok(rings) => regions.push(rings),
+            Err(error) if options.via == Via::Auto => {
+                say(Note::Warning(format!(
+                    "{error:?}; its tracepoints come through their USDT probes"
+                )));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if regions.is_empty() && options.via == Via::Ring {
+        return Err(Error::new(
+            ErrorKind::Target,
+            format!(
+                "process {} has no rings: its program did not call tracebraid::init()",
+                process.pid()
+            ),
+        )
+        .hint("leave --via out, and its tracepoints come through their USDT probes"));
+    }
+    Ok(regions)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::attach;
+use crate::attach::{self, Via};
 use crate::error::{Error, ErrorKind, Result};
 use crate::export::{self, Format};
 use crate::list;
@@ -71,6 +71,9 @@ pub(super) struct AttachArgs {
     /// How events are written
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = formats())]
     format: String,
+    /// How the target's own tracepoints come
+    #[arg(long, value_enum, value_name = "WAY", default_value_t = ViaArg::Auto)]
+    via: ViaArg,
     /// Size of each CPU's ring in the kernel, such as 512K or 4M
     #[arg(long = "ring", value_name = "SIZE", value_parser = size)]
     ring: Option<usize>,
@@ -83,6 +86,26 @@ pub(super) struct AttachArgs {
     /// Start this command, attached before its main
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ViaArg {
+    /// Through its rings where it has some, else through USDT
+    Auto,
+    /// Through its rings, or not at all
+    Ring,
+    /// Through their USDT probes
+    Usdt,
+}
+
+impl From<ViaArg> for Via {
+    fn from(via: ViaArg) -> Via {
+        match via {
+            ViaArg::Auto => Via::Auto,
+            ViaArg::Ring => Via::Ring,
+            ViaArg::Usdt => Via::Usdt,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -157,6 +180,7 @@ impl AttachArgs {
             duration: self.duration,
             output: self.output,
             format: self.format,
+            via: self.via.into(),
             ring_bytes: self.ring.unwrap_or(0),
             string_limit: self.string_limit.map_or(0, usize::from),
         })

@@ -13,13 +13,16 @@ mod kernel;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tracebraid_bpf::spec::{Location, ProbeId, Spec, UserProbe};
+use tracebraid_wire::kind::FieldKind;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::selector::{Scope, Selector};
 use crate::source::decode::{Decoder, Decoders};
-use crate::target::{Binary, FileId, Process};
+use crate::source::sdk_ring::{Listed, Wanted};
+use crate::target::{Binary, FileId, Process, Tracepoint};
 
 use choose::{Candidate, FileOf, choose, means};
 use kernel::Kernel;
@@ -51,6 +54,8 @@ pub struct Resolved {
     pub names: Vec<(ProbeId, String)>,
     /// Things the user should know; none of them stops anything.
     pub warnings: Vec<String>,
+    /// Tracepoints that the rings of the target's SDK give, with the region's index among those offered.
+    pub recorded: Vec<(usize, Wanted)>,
     /// The files that the probes name; they must stay open until the probes are attached.
     pub binaries: Vec<Binary>,
 }
@@ -78,7 +83,14 @@ impl Resolver {
     /// # Errors
     /// All that is wrong, in one [`Error::several`]: names that match nothing, files that are not usable,
     /// kernel tracepoints that cannot be looked up.
-    pub fn resolve(&mut self, target: Option<&Process>) -> Result<Resolved> {
+    ///
+    /// `listed` has, for each region of the target, what its directory lists: these tracepoints come through
+    /// the rings, all others through their USDT probes.
+    pub fn resolve(
+        &mut self,
+        target: Option<&Process>,
+        listed: &[Vec<Listed>],
+    ) -> Result<Resolved> {
         let mut resolved = Resolved::default();
         let mut errors = Vec::new();
         let mut binaries = match target {
@@ -130,7 +142,7 @@ impl Resolver {
             .iter()
             .map(|&index| &candidates[index])
             .collect();
-        self.add_points(&chosen, &binaries, &mut resolved);
+        self.add_points(&chosen, &binaries, listed, &mut resolved);
         if let Some(kernel) = &kernel {
             kernel.add(&choice.kernel, &mut self.next, &mut resolved);
         }
@@ -143,7 +155,7 @@ impl Resolver {
     ///
     /// # Errors
     /// Those of looking at the target.
-    pub fn resolve_later(&mut self, process: &Process) -> Result<Resolved> {
+    pub fn resolve_later(&mut self, process: &Process, listed: &[Vec<Listed>]) -> Result<Resolved> {
         let mut resolved = Resolved::default();
         let binaries = self.binaries_of(process, &mut resolved)?;
         // What was said of a file at the beginning is not said again.
@@ -156,7 +168,7 @@ impl Resolver {
             })
         };
         let chosen: Vec<&Candidate> = candidates.iter().filter(wanted).collect();
-        self.add_points(&chosen, &binaries, &mut resolved);
+        self.add_points(&chosen, &binaries, listed, &mut resolved);
         resolved.binaries = binaries;
         Ok(resolved)
     }
@@ -219,7 +231,13 @@ impl Resolver {
         files
     }
 
-    fn add_points(&mut self, chosen: &[&Candidate], binaries: &[Binary], resolved: &mut Resolved) {
+    fn add_points(
+        &mut self,
+        chosen: &[&Candidate],
+        binaries: &[Binary],
+        listed: &[Vec<Listed>],
+        resolved: &mut Resolved,
+    ) {
         for candidate in chosen {
             let binary = &binaries[candidate.file];
             let point = (binary.id(), candidate.group.clone(), candidate.name.clone());
@@ -233,10 +251,6 @@ impl Resolver {
                 .iter()
                 .filter(|it| called(&it.provider, &it.name))
             {
-                let ready = tracepoint.attachable();
-                resolved
-                    .warnings
-                    .extend(ready.warnings.iter().map(ToString::to_string));
                 let fields = tracepoint
                     .fields
                     .iter()
@@ -247,6 +261,15 @@ impl Resolver {
                     &tracepoint.print,
                     fields,
                 );
+                if let Some((region, event)) = in_rings(listed, tracepoint) {
+                    let kinds = tracepoint.fields.iter().map(|field| field.kind).collect();
+                    self.add_recorded(region, event, kinds, decoder, resolved);
+                    continue;
+                }
+                let ready = tracepoint.attachable();
+                resolved
+                    .warnings
+                    .extend(ready.warnings.iter().map(ToString::to_string));
                 self.add_user(binary, ready.locations, decoder, resolved);
             }
             for probe in binary
@@ -263,6 +286,27 @@ impl Resolver {
             }
         }
         shared_addresses(chosen, binaries, resolved);
+    }
+
+    fn add_recorded(
+        &mut self,
+        region: usize,
+        event: u16,
+        kinds: Vec<FieldKind>,
+        decoder: Decoder,
+        resolved: &mut Resolved,
+    ) {
+        let what = Arc::clone(decoder.probe());
+        let probe = resolved.add(&mut self.next, decoder);
+        resolved.recorded.push((
+            region,
+            Wanted {
+                probe,
+                event,
+                what,
+                kinds,
+            },
+        ));
     }
 
     fn add_user(
@@ -331,6 +375,25 @@ fn default_selectors(has_target: bool) -> Result<Vec<Selector>> {
         .chain(kernel)
         .map(|text| Selector::parse(&text))
         .collect()
+}
+
+/// The region that gives a tracepoint's events, and its event id there.
+fn in_rings(listed: &[Vec<Listed>], tracepoint: &Tracepoint) -> Option<(usize, u16)> {
+    let is_it = |one: &&Listed| {
+        one.provider == tracepoint.provider
+            && one.name == tracepoint.name
+            && one.fields.len() == tracepoint.fields.len()
+            && one
+                .fields
+                .iter()
+                .zip(&tracepoint.fields)
+                .all(|(own, field)| own.0 == field.name && own.1 == field.kind)
+    };
+    // Of a library that was loaded again, the newest entry is the one that is loaded.
+    listed
+        .iter()
+        .enumerate()
+        .find_map(|(region, entries)| Some((region, entries.iter().rev().find(is_it)?.event)))
 }
 
 /// Tracepoints of different names at one address are one place in code: hits come under each name.

@@ -6,19 +6,14 @@
 
 use std::collections::BTreeMap;
 
-use tracebraid_bpf::record::{Lost, LostReason, Record};
+use tracebraid_bpf::record::{Lost, Record};
 use tracebraid_bpf::spec::{ProbeId, Spec};
 use tracebraid_bpf::{ErrorKind as BpfErrorKind, Session};
 
-pub use tracebraid_bpf::Count;
-
 use super::decode::Decoders;
+use super::{Count, LostPlaces, Rings, Share, note_loss};
 use crate::error::{Error, Result};
 use crate::event::Event;
-
-/// Where events of one probe were lost: why, on which CPU ([`Lost::UNKNOWN_CPU`] where that is
-/// not known), and how many.
-pub type LostPlaces = Vec<(LostReason, u32, u64)>;
 
 /// See the module's page.
 #[derive(Debug)]
@@ -31,17 +26,6 @@ pub struct BpfRings {
     lost: Vec<Lost>,
     places: BTreeMap<ProbeId, LostPlaces>,
     warnings: Vec<String>,
-}
-
-/// What one ring gives in one round.
-#[derive(Debug)]
-pub struct Share {
-    /// Which, from 0 to [`BpfRings::rings`].
-    pub ring: usize,
-    /// Nothing older (ns) will come from it.
-    pub until: u64,
-    /// Its events, in no particular order.
-    pub events: Vec<Event>,
 }
 
 impl BpfRings {
@@ -69,17 +53,42 @@ impl BpfRings {
         })
     }
 
-    /// How many rings there are.
-    pub fn rings(&self) -> usize {
+    fn lost_into(&mut self, shares: &mut Vec<Share>) {
+        for lost in self.lost.drain(..) {
+            note_loss(
+                &mut self.places,
+                lost.probe,
+                lost.reason,
+                lost.cpu,
+                lost.count,
+            );
+            let Some(event) = self.decoders.lost(&lost) else {
+                continue;
+            };
+            let ring = self
+                .session
+                .cpus()
+                .iter()
+                .position(|cpu| *cpu == lost.cpu)
+                .unwrap_or(0);
+            match shares.iter_mut().find(|share| share.ring == ring) {
+                Some(share) => share.events.push(event),
+                None => shares.push(Share {
+                    ring,
+                    until: 0,
+                    events: vec![event],
+                }),
+            }
+        }
+    }
+}
+
+impl Rings for BpfRings {
+    fn rings(&self) -> usize {
         self.session.cpus().len()
     }
 
-    /// Drains all rings. `shares` gets one element for each ring that is still read; the rings in `ended`
-    /// will never give anything more.
-    ///
-    /// # Errors
-    /// What the kernel answered; damaged rings are no error.
-    pub fn round(&mut self, shares: &mut Vec<Share>, ended: &mut Vec<usize>) -> Result<()> {
+    fn round(&mut self, shares: &mut Vec<Share>, ended: &mut Vec<usize>) -> Result<()> {
         let mut damaged = Vec::new();
         for &(cpu, ring) in &self.open {
             let drained = self.session.drain(cpu, &mut self.records);
@@ -110,11 +119,7 @@ impl BpfRings {
         Ok(())
     }
 
-    /// Detaches, and gives all that is left.
-    ///
-    /// # Errors
-    /// What the kernel answered.
-    pub fn finish(&mut self, shares: &mut Vec<Share>) -> Result<()> {
+    fn finish(&mut self, shares: &mut Vec<Share>) -> Result<()> {
         let finished = self.session.finish(&mut self.records, &mut self.lost);
         let mut by_ring: BTreeMap<usize, Vec<Event>> = BTreeMap::new();
         for record in self.records.drain(..) {
@@ -144,8 +149,7 @@ impl BpfRings {
         }
     }
 
-    /// What became of each probe's hits, and where events were lost.
-    pub fn counts(&self) -> Vec<(Count, LostPlaces)> {
+    fn counts(&self) -> Vec<(Count, LostPlaces)> {
         let places = |count: Count| {
             let places = self.places.get(&count.probe).cloned().unwrap_or_default();
             (count, places)
@@ -153,38 +157,7 @@ impl BpfRings {
         self.session.counts().into_iter().map(places).collect()
     }
 
-    /// Warnings since the last call.
-    pub fn take_warnings(&mut self) -> Vec<String> {
+    fn take_warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)
-    }
-
-    fn lost_into(&mut self, shares: &mut Vec<Share>) {
-        for lost in self.lost.drain(..) {
-            let places = self.places.entry(lost.probe).or_default();
-            match places
-                .iter_mut()
-                .find(|place| (place.0, place.1) == (lost.reason, lost.cpu))
-            {
-                Some(place) => place.2 += lost.count,
-                None => places.push((lost.reason, lost.cpu, lost.count)),
-            }
-            let Some(event) = self.decoders.lost(&lost) else {
-                continue;
-            };
-            let ring = self
-                .session
-                .cpus()
-                .iter()
-                .position(|cpu| *cpu == lost.cpu)
-                .unwrap_or(0);
-            match shares.iter_mut().find(|share| share.ring == ring) {
-                Some(share) => share.events.push(event),
-                None => shares.push(Share {
-                    ring,
-                    until: 0,
-                    events: vec![event],
-                }),
-            }
-        }
     }
 }

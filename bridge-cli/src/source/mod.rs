@@ -3,5 +3,72 @@
 
 pub mod bpf_ring;
 pub mod decode;
+pub mod sdk_ring;
 pub mod slots;
 pub mod syscall;
+
+use std::collections::BTreeMap;
+
+pub use tracebraid_bpf::Count;
+use tracebraid_bpf::record::LostReason;
+
+use crate::error::Result;
+use crate::event::Event;
+
+/// Where events of one probe were lost: why, on which CPU
+/// ([`Lost::UNKNOWN_CPU`](tracebraid_bpf::record::Lost::UNKNOWN_CPU) where that is not known), and how many.
+pub type LostPlaces = Vec<(LostReason, u32, u64)>;
+
+/// What one ring gives in one round.
+#[derive(Debug)]
+pub struct Share {
+    /// Which of its source's rings.
+    pub ring: usize,
+    /// Nothing older (ns) will come from it.
+    pub until: u64,
+    /// Its events, in no particular order.
+    pub events: Vec<Event>,
+}
+
+/// Rings that are drained by round.
+pub trait Rings {
+    /// How many rings there are.
+    fn rings(&self) -> usize;
+
+    /// Drains all rings. `shares` gets one element for each ring that is still read; the rings in `ended`
+    /// will never give anything more.
+    ///
+    /// # Errors
+    /// What the kernel answered; damaged rings are no error.
+    fn round(&mut self, shares: &mut Vec<Share>, ended: &mut Vec<usize>) -> Result<()>;
+
+    /// Detaches, and gives all that is left.
+    ///
+    /// # Errors
+    /// What the kernel answered.
+    fn finish(&mut self, shares: &mut Vec<Share>) -> Result<()>;
+
+    /// What became of each probe's hits, and where events were lost.
+    fn counts(&self) -> Vec<(Count, LostPlaces)>;
+
+    /// Warnings since the last call.
+    fn take_warnings(&mut self) -> Vec<String>;
+}
+
+/// Adds a loss to where a probe's events were lost.
+fn note_loss<K: Ord>(
+    places: &mut BTreeMap<K, LostPlaces>,
+    probe: K,
+    reason: LostReason,
+    cpu: u32,
+    count: u64,
+) {
+    let places = places.entry(probe).or_default();
+    match places
+        .iter_mut()
+        .find(|place| (place.0, place.1) == (reason, cpu))
+    {
+        Some(place) => place.2 += count,
+        None => places.push((reason, cpu, count)),
+    }
+}

@@ -61,7 +61,7 @@ pub(super) fn text_value(kind: Kind, text: Option<Text>) -> Value {
 }
 
 /// The value of a field that is no text, from as many slots as its kind has.
-fn slot_value(kind: FieldKind, slots: &[u64]) -> Value {
+pub(super) fn slot_value(kind: FieldKind, slots: &[u64]) -> Value {
     let slots = match slots {
         [0, ..] if kind.has_presence_slot() => return Value::Absent,
         [_, value @ ..] if kind.has_presence_slot() => value,

@@ -24,7 +24,7 @@ const PANICKED: &str = "<panicked>";
 ///
 /// # Safety
 /// `slots` are those of a hit of `row`.
-pub(super) unsafe fn with_text(row: HotRow, slots: *const u64, then: impl FnOnce(*const u64)) {
+pub(super) unsafe fn with_text(row: HotRow, slots: *const u64, then: impl FnOnce(*mut u64)) {
     let schema = row.schema();
     // SAFETY: a schema has its number of fields at byte 7 and then one byte a kind.
     let kinds = unsafe { std::slice::from_raw_parts(schema.add(8), schema.add(7).read().into()) };
@@ -72,7 +72,7 @@ pub(super) unsafe fn with_text(row: HotRow, slots: *const u64, then: impl FnOnce
         }
         to_format -= usize::from(kind.kind == Kind::Formatted);
     }
-    then(copy.as_ptr());
+    then(copy.as_mut_ptr());
 }
 
 /// # Safety

@@ -20,38 +20,64 @@ pub use trampoline::fire;
 use trampoline::reach_usdt;
 
 use crate::probe;
+use crate::ring;
 use crate::state::HotRow;
 
 /// Takes a hit. Called by trampolines only; never unwinds.
 ///
+/// The way to the ring alone is straight; whatever else is wanted goes round.
+///
 /// # Safety
 /// `point` is the address of a point's row in a loaded object, and `slots` are those of a hit of it.
-unsafe extern "C" fn emit(point: *const u8, slots: *const u64) {
+unsafe extern "C" fn emit(point: *const u8, slots: *mut u64) {
     // SAFETY: the trampoline passes on what the site's cold block gave it.
     let row = unsafe { HotRow::at(point) };
-    // SAFETY: the row leads to the point's semaphore word.
-    let semaphore = unsafe { &*row.semaphore() };
+    // SAFETY: the row leads to the point's semaphore word and state.
+    let (semaphore, state) = unsafe { (&*row.semaphore(), &*row.state()) };
     let readers = semaphore.readers.load(Ordering::Relaxed);
+    let straight = readers == 0
+        && row.flags() & POINT_FORMATS == 0
+        && state.callbacks.load(Ordering::Relaxed).is_null();
+    // SAFETY: as above.
+    unsafe {
+        if !straight {
+            emit_to_all(row, slots, readers != 0);
+        } else if state.ring.load(Ordering::Relaxed) != 0 {
+            ring::append(row, state, slots);
+        }
+    }
+}
+
+/// # Safety
+/// As for [`emit`].
+#[cold]
+unsafe fn emit_to_all(row: HotRow, slots: *mut u64, usdt: bool) {
+    // SAFETY: the row leads to the point's semaphore word.
+    let wanted = unsafe { &*row.semaphore() }.wanted.load(Ordering::Relaxed);
     // A gate that serves an entry and its return opens for both when either is wanted.
-    if readers == 0 && semaphore.wanted.load(Ordering::Relaxed) == 0 {
+    if !usdt && wanted == 0 {
         return;
     }
-    // SAFETY: as above; formatting replaces the slots that need it.
+    // SAFETY: the caller's promise; formatting replaces the slots that need it.
     unsafe {
         if row.flags() & POINT_FORMATS == 0 {
-            deliver(row, slots, readers != 0);
+            deliver(row, slots, usdt);
         } else {
-            format::with_text(row, slots, |slots| deliver(row, slots, readers != 0));
+            format::with_text(row, slots, |slots| deliver(row, slots, usdt));
         }
     }
 }
 
 /// # Safety
 /// `slots` are those of a hit of `row`, with all text made.
-unsafe fn deliver(row: HotRow, slots: *const u64, usdt: bool) {
+unsafe fn deliver(row: HotRow, slots: *mut u64, usdt: bool) {
     // SAFETY: the caller's promise.
     unsafe {
         probe::call(row, slots);
+        let state = &*row.state();
+        if state.ring.load(Ordering::Relaxed) != 0 {
+            ring::append(row, state, slots);
+        }
         if usdt {
             reach_usdt(row, slots);
         }

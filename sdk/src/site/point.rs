@@ -51,7 +51,7 @@ macro_rules! __point {
             _: $crate::__private::Kinds<$kinds>,
             ($($value,)*): ($($lowered,)*),
         ) {
-            let mut slots = [::core::mem::MaybeUninit::<u64>::uninit(); $count * $crate::__private::MAX_SLOTS];
+            let mut slots = [::core::mem::MaybeUninit::<u64>::uninit(); $crate::__private::HEADER_WORDS + $count * $crate::__private::MAX_SLOTS];
             $($crate::__private::put::<$kinds, $index, _>(&mut slots, $value);)*
             let point: *const u8;
             unsafe {
@@ -82,9 +82,9 @@ macro_rules! __point {
                         ".pushsection .probes,\"awGR\",@progbits,tracebraid.note,comdat\n",
                         ".balign 4096\n",
                         ".popsection\n",
-                        ".pushsection .bss.tracebraid.control,\"awGR\",@nobits,tracebraid.note,comdat\n",
+                        ".pushsection .data.tracebraid.control,\"awGR\",@progbits,tracebraid.note,comdat\n",
                         ".balign 64\n",
-                        "22: .zero 64\n",
+                        "22: .8byte 0, 0, {owner}, 0, 0, 0, 0, 0\n",
                         ".popsection\n",
                         ".pushsection .note.tracebraid,\"aGR\",@note,tracebraid.note,comdat\n",
                         ".balign 4\n",
@@ -150,7 +150,7 @@ macro_rules! __point {
 
                         ".pushsection .bss.tracebraid,\"awGR\",@nobits,", $point, ",comdat\n",
                         ".balign 8\n",
-                        "21: .zero 32\n",
+                        "21: .zero 48\n",
                         ".popsection\n",
 
                         ".pushsection tracebraid_points,\"aGR\",@progbits,", $point, ",comdat\n",
@@ -163,18 +163,19 @@ macro_rules! __point {
                         ".4byte 6b - .\n",
                         ".4byte 21b - .\n",
                         ".4byte .Ltracebraid_shown\n",
-                        ".4byte .Ltracebraid_flags, 0\n",
+                        ".4byte .Ltracebraid_flags | .Ltracebraid_words, 0\n",
                         ".popsection\n",
                         ".endif\n",
 
                         $crate::__asm_point!($point)
                     ),
                     $($code = const $crate::__private::code::<$kinds>($chunk),)*
+                    owner = sym $crate::__private::OWNER,
                     point = out(reg) point,
                     options(nomem, nostack, preserves_flags)
                 );
             }
-            unsafe { $crate::__private::fire::<$kinds, { $count * $crate::__private::MAX_SLOTS }>(point, slots) };
+            unsafe { $crate::__private::fire::<$kinds, { $crate::__private::HEADER_WORDS + $count * $crate::__private::MAX_SLOTS }>(point, slots) };
         }
     };
 }
@@ -194,9 +195,12 @@ macro_rules! __note_arguments {
             ".set .Ltracebraid_slot, 0\n",
             ".set .Ltracebraid_shown, 0\n",
             ".set .Ltracebraid_flags, 0\n",
+            // table::POINT_WORDS, until a field is more, or less, than one slot of 8 bytes.
+            ".set .Ltracebraid_words, 2\n",
             $(
                 ".set .Ltracebraid_field, {", stringify!($code), "} >> ", $shift, "\n",
                 ".set .Ltracebraid_flags, .Ltracebraid_flags | ((.Ltracebraid_field >> 19) & 1)\n",
+                ".if ((.Ltracebraid_field >> 8) & 15) - 13\n.set .Ltracebraid_words, 0\n.endif\n",
                 ".set .Ltracebraid_next, .Ltracebraid_slot + ((.Ltracebraid_field >> 8) & 3)\n",
                 ".if .Ltracebraid_next <= 12\n",
                 ".set .Ltracebraid_shown, .Ltracebraid_shown + ((.Ltracebraid_field >> 8) & 3)\n",

@@ -20,17 +20,20 @@ macro_rules! kinds {
             pub const ALL: &'static [Kind] = &[$(Kind::$name),*];
 
             /// The kind with this byte, if there is one. The [`OPTIONAL`] bit must be taken off first.
-            pub const fn from_byte(byte: u8) -> Option<Kind> {
+            #[inline]
+    pub const fn from_byte(byte: u8) -> Option<Kind> {
                 match byte { $($id => Some(Kind::$name),)* _ => None }
             }
 
             /// The name that listings print, such as `u64` or `str`.
-            pub const fn name(self) -> &'static str {
+            #[inline]
+    pub const fn name(self) -> &'static str {
                 match self { $(Kind::$name => $text,)* }
             }
 
             /// The widths of the slots that a field of this kind takes.
-            pub const fn slots(self) -> &'static [SlotWidth] {
+            #[inline]
+    pub const fn slots(self) -> &'static [SlotWidth] {
                 match self { $(Kind::$name => &$slots,)* }
             }
         }
@@ -99,6 +102,7 @@ pub struct FieldKind {
 
 impl FieldKind {
     /// Reads the byte of a schema.
+    #[inline]
     pub const fn from_byte(byte: u8) -> Option<FieldKind> {
         match Kind::from_byte(byte & !OPTIONAL) {
             Some(kind) => Some(FieldKind {
@@ -110,26 +114,31 @@ impl FieldKind {
     }
 
     /// The byte for a schema.
+    #[inline]
     pub const fn byte(self) -> u8 {
         self.kind as u8 | if self.optional { OPTIONAL } else { 0 }
     }
 
     /// Whether the field travels as an address and a length.
+    #[inline]
     pub const fn is_text_or_bytes(self) -> bool {
         matches!(self.kind, Kind::Str | Kind::Bytes | Kind::Formatted)
     }
 
     /// Whether a presence slot stands before the value.
+    #[inline]
     pub const fn has_presence_slot(self) -> bool {
         self.optional && !self.is_text_or_bytes()
     }
 
     /// How many slots the field takes, 1 to [`MAX_SLOTS`].
+    #[inline]
     pub const fn slot_count(self) -> usize {
         self.kind.slots().len() + self.has_presence_slot() as usize
     }
 
     /// The width of slot `index` of the field; 0 past the last one.
+    #[inline]
     pub const fn slot_width(self, index: usize) -> SlotWidth {
         if self.has_presence_slot() {
             if index == 0 {
@@ -141,6 +150,7 @@ impl FieldKind {
     }
 }
 
+#[inline]
 const fn width_at(slots: &[SlotWidth], index: usize) -> SlotWidth {
     if index < slots.len() { slots[index] } else { 0 }
 }

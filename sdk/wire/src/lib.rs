@@ -15,5 +15,7 @@
 pub mod glob;
 pub mod kind;
 pub mod note;
+pub mod record;
+pub mod region;
 pub mod schema;
 pub mod table;

@@ -21,7 +21,7 @@ pub const TYPE: u32 = 1;
 pub const VERSION: u32 = 1;
 /// Bytes of the description.
 pub const DESC_SIZE: usize = 24;
-/// Bytes of the control block: a lock word, then zeros kept for later use.
+/// Bytes of the control block: the SDK's lock and epoch, the address of its owner, then zeros.
 pub const CONTROL_SIZE: usize = 64;
 
 /// The note's description, as virtual addresses of the object.

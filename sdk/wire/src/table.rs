@@ -15,13 +15,15 @@ pub const POINT_ROW: usize = 32;
 pub const SITE_TESTS_SEMAPHORE: u32 = 1;
 /// Point flag: the tracepoint has fields that are formatted when it is hit.
 pub const POINT_FORMATS: u32 = 1;
+/// Point flag: every field is one slot of 8 bytes.
+pub const POINT_WORDS: u32 = 2;
 
 /// The word that the row's `semaphore` leads to: 4 bytes, 4-aligned, in section `.probes`.
 /// The first half is the USDT semaphore, raised by the kernel; the second is 1 while the process
 /// itself wants the tracepoint. A site that tests instead of being patched tests all four bytes.
 pub const SEMAPHORE_WORD: usize = 4;
 /// Bytes of the writable state that the row's `state` leads to (see the SDK's `state`).
-pub const STATE_SIZE: usize = 32;
+pub const STATE_SIZE: usize = 48;
 
 /// The address that a self-relative offset at `address` leads to.
 pub const fn relative(address: u64, offset: i32) -> u64 {
@@ -62,7 +64,7 @@ pub struct PointRow {
     pub state: u64,
     /// How many slots the USDT note describes, 0 to 12.
     pub usdt_slots: u32,
-    /// [`POINT_FORMATS`] or 0.
+    /// [`POINT_FORMATS`], [`POINT_WORDS`].
     pub flags: u32,
 }
 

@@ -6,30 +6,32 @@ use core::arch::{asm, naked_asm};
 use core::mem::MaybeUninit;
 
 use crate::emit::emit;
-use crate::fields::Fields;
+use crate::fields::{Fields, HEADER_WORDS};
 use crate::state::HotRow;
 
 /// Words that go in registers.
 const IN_REGISTERS: usize = 8;
 
+/// Leaves two words in front of the slots for a record's header.
+///
 /// Takes the point in `x9` and up to eight words in `x0` to `x7`. `emit` never unwinds.
 #[unsafe(naked)]
 unsafe extern "C" fn in_registers() {
     naked_asm!(
         ".cfi_startproc",
-        "stp x29, x30, [sp, #-80]!",
-        ".cfi_def_cfa_offset 80",
-        ".cfi_offset x29, -80",
-        ".cfi_offset x30, -72",
+        "stp x29, x30, [sp, #-96]!",
+        ".cfi_def_cfa_offset 96",
+        ".cfi_offset x29, -96",
+        ".cfi_offset x30, -88",
         "mov x29, sp",
-        "stp x0, x1, [sp, #16]",
-        "stp x2, x3, [sp, #32]",
-        "stp x4, x5, [sp, #48]",
-        "stp x6, x7, [sp, #64]",
+        "stp x0, x1, [sp, #32]",
+        "stp x2, x3, [sp, #48]",
+        "stp x4, x5, [sp, #64]",
+        "stp x6, x7, [sp, #80]",
         "mov x0, x9",
-        "add x1, sp, #16",
+        "add x1, sp, #32",
         "bl {emit}",
-        "ldp x29, x30, [sp], #80",
+        "ldp x29, x30, [sp], #96",
         ".cfi_restore x29",
         ".cfi_restore x30",
         ".cfi_def_cfa_offset 0",
@@ -45,14 +47,18 @@ unsafe extern "C" fn in_registers() {
 /// `point` is the address of a point's row in this object, and `slots` begin with the words of its
 /// fields, whose kinds are `F`.
 #[inline(always)]
-pub unsafe fn fire<F: Fields, const N: usize>(point: *const u8, slots: [MaybeUninit<u64>; N]) {
+pub unsafe fn fire<F: Fields, const N: usize>(point: *const u8, mut slots: [MaybeUninit<u64>; N]) {
     if const { F::SLOTS > IN_REGISTERS } {
         // SAFETY: the caller's promise.
-        unsafe { emit(point, slots.as_ptr().cast()) };
+        unsafe { emit(point, slots.as_mut_ptr().add(HEADER_WORDS).cast()) };
         return;
     }
     let mut words = [0u64; IN_REGISTERS];
-    for (word, slot) in words.iter_mut().zip(&slots).take(const { F::SLOTS }) {
+    for (word, slot) in words
+        .iter_mut()
+        .zip(&slots[HEADER_WORDS..])
+        .take(const { F::SLOTS })
+    {
         // SAFETY: `put` has written the first `F::SLOTS` words.
         *word = unsafe { slot.assume_init() };
     }

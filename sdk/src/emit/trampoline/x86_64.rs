@@ -11,7 +11,7 @@ use core::arch::{asm, naked_asm};
 use core::mem::MaybeUninit;
 
 use crate::emit::emit;
-use crate::fields::Fields;
+use crate::fields::{Fields, HEADER_WORDS};
 use crate::state::HotRow;
 
 /// A trampoline takes the point in `rax` and slots in the listed registers. It keeps every general
@@ -31,8 +31,10 @@ macro_rules! trampolines {
                 "push rsi", ".cfi_adjust_cfa_offset 8", ".cfi_rel_offset rsi, 0",
                 "push rdi", ".cfi_adjust_cfa_offset 8", ".cfi_rel_offset rdi, 0",
                 $($push, ".cfi_adjust_cfa_offset 8",)*
+                // Room for a record's header in front of the slots.
+                "sub rsp, 16", ".cfi_adjust_cfa_offset 16",
                 "mov rdi, rax",
-                "mov rsi, rsp",
+                "lea rsi, [rsp + 16]",
                 "call {emit}",
                 concat!("add rsp, ", $bytes), concat!(".cfi_adjust_cfa_offset -", $bytes),
                 "pop rdi", ".cfi_adjust_cfa_offset -8", ".cfi_restore rdi",
@@ -48,15 +50,15 @@ macro_rules! trampolines {
 }
 
 trampolines! {
-    words0 8 ["push rax"];
-    words1 8 ["push r8"];
-    words2 24 ["push rax" "push r9" "push r8"];
-    words3 24 ["push r10" "push r9" "push r8"];
-    words4 40 ["push rax" "push r11" "push r10" "push r9" "push r8"];
-    words5 40 ["push rdx" "push r11" "push r10" "push r9" "push r8"];
-    words6 56 ["push rax" "push rsi" "push rdx" "push r11" "push r10" "push r9" "push r8"];
-    words7 56 ["push rdi" "push rsi" "push rdx" "push r11" "push r10" "push r9" "push r8"];
-    words8 72 ["push rax" "push rcx" "push rdi" "push rsi" "push rdx" "push r11" "push r10" "push r9" "push r8"];
+    words0 24 ["push rax"];
+    words1 24 ["push r8"];
+    words2 40 ["push rax" "push r9" "push r8"];
+    words3 40 ["push r10" "push r9" "push r8"];
+    words4 56 ["push rax" "push r11" "push r10" "push r9" "push r8"];
+    words5 56 ["push rdx" "push r11" "push r10" "push r9" "push r8"];
+    words6 72 ["push rax" "push rsi" "push rdx" "push r11" "push r10" "push r9" "push r8"];
+    words7 72 ["push rdi" "push rsi" "push rdx" "push r11" "push r10" "push r9" "push r8"];
+    words8 88 ["push rax" "push rcx" "push rdi" "push rsi" "push rdx" "push r11" "push r10" "push r9" "push r8"];
 }
 
 /// The same for slots in memory: their address comes in `rcx`.
@@ -112,12 +114,12 @@ macro_rules! call {
 /// `point` is the address of a point's row in this object, and `slots` begin with the words of its
 /// fields, whose kinds are `F`.
 #[inline(always)]
-pub unsafe fn fire<F: Fields, const N: usize>(point: *const u8, slots: [MaybeUninit<u64>; N]) {
+pub unsafe fn fire<F: Fields, const N: usize>(point: *const u8, mut slots: [MaybeUninit<u64>; N]) {
     // Inside `call!`'s unsafe block: `put` has written the first `F::SLOTS` words, and each branch reads
     // only that many.
     macro_rules! word {
         ($index:literal) => {
-            slots[$index].assume_init()
+            slots[HEADER_WORDS + $index].assume_init()
         };
     }
     match const { F::SLOTS } {
@@ -175,7 +177,9 @@ pub unsafe fn fire<F: Fields, const N: usize>(point: *const u8, slots: [MaybeUni
             "rdi" = word!(6),
             "rcx" = word!(7)
         ),
-        _ => call!(in_memory, point, "rcx" = slots.as_ptr(); "r8"; "r9"; "r10"; "r11"),
+        _ => {
+            call!(in_memory, point, "rcx" = slots.as_mut_ptr().add(HEADER_WORDS); "r8"; "r9"; "r10"; "r11")
+        }
     }
 }
 

@@ -1,0 +1,138 @@
+//! Appending under a lock, where there is no rseq.
+//!
+//! Locked rings are other rings than those of restartable sequences, since a sequence takes no notice of
+//! locks. A thread that finds the lock held by itself is in a signal handler that interrupted its own
+//! append: it cannot wait, so its record is lost, and counted by the caller.
+
+#![allow(unsafe_code)]
+
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+
+use crate::geometry::Control;
+use crate::region::Region;
+use crate::{Appended, Mode};
+
+/// How often a held lock is looked at before the record is given up: its holder may be stopped for ever.
+const TRIES: u32 = 10_000;
+
+/// Appends to some rings of a region, under their locks.
+pub struct LockedProducer {
+    region: &'static Region,
+    first: usize,
+    rings: usize,
+    mode: Mode,
+}
+
+impl LockedProducer {
+    /// A producer on `rings` rings from `first` on. None of them may be used with rseq.
+    ///
+    /// # Panics
+    /// There are no such rings in the region.
+    pub fn new(region: &'static Region, first: usize, rings: usize, mode: Mode) -> LockedProducer {
+        assert!(rings > 0 && first + rings <= region.geometry().rings());
+        LockedProducer {
+            region,
+            first,
+            rings,
+            mode,
+        }
+    }
+
+    /// The region it appends to.
+    pub fn region(&self) -> &'static Region {
+        self.region
+    }
+
+    /// Appends a record on one of the rings. `thread` is this thread's id, not 0; `now` reads the clock
+    /// (called under the lock, so that a ring's time does not go backwards).
+    pub fn append(&self, record: &[u64], thread: u32, now: impl FnOnce() -> u64) -> Appended {
+        let ring = self.first + thread as usize % self.rings;
+        let control = self.region.control(ring);
+        if !lock(&control.lock, thread) {
+            return Appended::Full;
+        }
+        let appended = self.append_locked(ring, control, record, now);
+        control.lock.store(0, Ordering::Release);
+        appended
+    }
+
+    fn append_locked(
+        &self,
+        ring: usize,
+        control: &Control,
+        record: &[u64],
+        now: impl FnOnce() -> u64,
+    ) -> Appended {
+        let capacity = self.region.geometry().ring_bytes() as u64;
+        let bytes = record.len() as u64 * 8;
+        let mut head = control.head.load(Ordering::Relaxed);
+        let fits = match self.mode {
+            Mode::Discard => {
+                let room = capacity
+                    .saturating_sub(head.wrapping_sub(control.tail.load(Ordering::Acquire)));
+                bytes <= room
+            }
+            Mode::Overwrite => bytes <= crate::sub_buffer_bytes(capacity as usize) as u64,
+        };
+        if record.len() < 2 || !fits {
+            return Appended::Full;
+        }
+        if self.mode == Mode::Overwrite {
+            head = self.make_room(ring, control, head, bytes);
+        }
+        let time = now().max(control.time.load(Ordering::Relaxed));
+        control.time.store(time, Ordering::Relaxed);
+        // SAFETY: the data is mapped twice, so that `bytes` from any place in the first half are ours; the
+        // consumer does not read them before the head says so, and we hold the lock.
+        unsafe {
+            let place = self
+                .region
+                .data_of(ring)
+                .add((head & (capacity - 1)) as usize)
+                .cast::<u64>();
+            ptr::copy_nonoverlapping(record.as_ptr(), place, record.len());
+            place.add(1).write(time);
+        }
+        control.head.store(head + bytes, Ordering::Release);
+        Appended::Yes
+    }
+}
+
+impl LockedProducer {
+    /// Gives up what is about to be overwritten, and pads up to the next sub-buffer where the record does
+    /// not fit this one. Where the record goes.
+    fn make_room(&self, ring: usize, control: &Control, head: u64, bytes: u64) -> u64 {
+        let capacity = self.region.geometry().ring_bytes() as u64;
+        let sub_buffer = crate::sub_buffer_bytes(capacity as usize) as u64;
+        let left = sub_buffer - head % sub_buffer;
+        let padding = if bytes > left { left } else { 0 };
+        let oldest = (head + padding + bytes).saturating_sub(capacity);
+        control.oldest.store(oldest, Ordering::Relaxed);
+        fence(Ordering::Release);
+        if padding > 0 {
+            // SAFETY: as in `append_locked`. A header of event 0 with its length in words.
+            unsafe {
+                let place = self
+                    .region
+                    .data_of(ring)
+                    .add((head & (capacity - 1)) as usize)
+                    .cast::<u64>();
+                place.write(padding / 8);
+            }
+        }
+        head + padding
+    }
+}
+
+fn lock(lock: &AtomicU32, thread: u32) -> bool {
+    for attempt in 0..TRIES {
+        match lock.compare_exchange(0, thread, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => return true,
+            Err(holder) if holder == thread => return false,
+            Err(_) if attempt % 64 == 63 => std::thread::yield_now(),
+            Err(_) => std::hint::spin_loop(),
+        }
+    }
+    false
+}

@@ -1,0 +1,302 @@
+//! Appending inside a restartable sequence (x86-64).
+//!
+//! The kernel knows the bounds of the sequence (`struct rseq_cs`, include/uapi/linux/rseq.h). When it
+//! preempts, migrates or signals a thread inside them, the thread goes on at the abort handler, which
+//! starts again. So the ring's head cannot change between its load and the commit's store: on one CPU
+//! everything from `cpu_id` to the commit is as if nobody else were there.
+//!
+//! A descriptor must never outlive its library (a thread that leaves one behind dies at its next
+//! preemption after `dlclose`), so the pointer to it is cleared after the commit, and the library is
+//! kept loaded by whoever made the ring.
+
+#![allow(unsafe_code)]
+
+mod area;
+
+use std::arch::asm;
+use std::mem::offset_of;
+
+use crate::geometry::Control;
+use crate::region::Region;
+use crate::{Appended, Clock, Mode};
+
+pub use area::{Area, Source};
+
+/// Appends to the rings of a region, on whatever CPU the thread runs.
+#[repr(C)]
+pub struct Producer {
+    controls: *const Control,
+    data: *mut u8,
+    /// From one ring's data to the next.
+    stride: u64,
+    mask: u64,
+    capacity: u64,
+    sub_mask: u64,
+    sub_bytes: u64,
+    /// CPUs from this one on have no ring.
+    rings: u32,
+    mode: Mode,
+    clock: Clock,
+    area: Area,
+    region: &'static Region,
+}
+
+// SAFETY: the pointers lead into the region, which stays; appends of different threads exclude one
+// another by the sequence.
+unsafe impl Send for Producer {}
+// SAFETY: as above.
+unsafe impl Sync for Producer {}
+
+impl Producer {
+    /// A producer on the first `rings` rings of a region, one a CPU.
+    pub fn new(
+        region: &'static Region,
+        rings: usize,
+        mode: Mode,
+        clock: Clock,
+        area: Area,
+    ) -> Producer {
+        let ring_bytes = region.geometry().ring_bytes();
+        let sub_bytes = crate::sub_buffer_bytes(ring_bytes) as u64;
+        Producer {
+            controls: region.controls(),
+            data: region.data(),
+            stride: 2 * ring_bytes as u64,
+            mask: ring_bytes as u64 - 1,
+            capacity: ring_bytes as u64,
+            sub_mask: sub_bytes - 1,
+            sub_bytes,
+            rings: rings.min(region.geometry().rings()) as u32,
+            mode,
+            clock,
+            area,
+            region,
+        }
+    }
+
+    /// The region it appends to.
+    pub fn region(&self) -> &'static Region {
+        self.region
+    }
+
+    /// Where the time of its records comes from.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Appends a record. `time` is used with [`Clock::Given`] only. The length is at most an eighth of
+    /// the ring in overwrite mode, and at most the ring otherwise; longer ones are [`Appended::Full`].
+    #[inline(always)]
+    pub fn append(&self, record: &[u64], time: u64) -> Appended {
+        let words = record.len() as u64;
+        let limit = if self.mode == Mode::Overwrite {
+            self.sub_bytes
+        } else {
+            self.capacity
+        };
+        if words < 2 || words * 8 > limit {
+            return Appended::Full;
+        }
+        // SAFETY: the area is this thread's, the producer's pointers lead into its mapped region, and
+        // the record has `words` words.
+        let code = unsafe {
+            let area = self.area.of_this_thread();
+            match (self.mode, self.clock) {
+                (Mode::Discard, Clock::Tsc) => discard_tsc(self, area, record.as_ptr(), words),
+                (Mode::Discard, Clock::Given) => {
+                    discard_given(self, area, record.as_ptr(), words, time)
+                }
+                (Mode::Overwrite, Clock::Tsc) => overwrite_tsc(self, area, record.as_ptr(), words),
+                (Mode::Overwrite, Clock::Given) => {
+                    overwrite_given(self, area, record.as_ptr(), words, time)
+                }
+            }
+        };
+        match code {
+            0 => Appended::Yes,
+            1 => Appended::Full,
+            _ => Appended::Elsewhere,
+        }
+    }
+
+    /// Gets this thread ready after [`Appended::Elsewhere`]: registers an area of our own where the C
+    /// library has none. Whether another append is worth trying.
+    pub fn prepare_thread(&self) -> bool {
+        self.area.register_this_thread()
+    }
+}
+
+/// One append as one sequence. `$room` makes sure that there is room and leaves the new head in `{t}`,
+/// the place to write at in `{h}`; `$time` leaves the time in `rax`.
+macro_rules! sequence {
+    ($name:ident ( $($time_arg:ident)? ), [$($room:literal)*], [$($time:literal)*]) => {
+        /// # Safety
+        /// `area` is this thread's rseq area; the producer's region is mapped; `record` has `words` words,
+        /// at least 2 and no more than fit.
+        #[inline(always)]
+        unsafe fn $name(
+            producer: *const Producer, area: *mut u8, record: *const u64, words: u64 $(, $time_arg: u64)?
+        ) -> u64 {
+            let code: u64;
+            // SAFETY: the caller's promises. Between labels 20 and 21 only the ring and scratch registers
+            // change, and the stores before 21 are in room that nobody reads before the commit.
+            unsafe {
+                asm!(
+                    // struct rseq_cs: version, flags, start, length, abort handler.
+                    ".pushsection __rseq_cs, \"aw\", @progbits",
+                    ".balign 32",
+                    "3: .long 0, 0",
+                    ".quad 20f, 21f - 20f, 22f",
+                    ".popsection",
+                    "26:",
+                    "lea {t}, [rip + 3b]",
+                    "mov [{area} + 8], {t}",
+                    "20:",
+                    // cpu_id; also -1 (not registered) and -2 (cannot be) are no ring.
+                    "mov {ring:e}, [{area} + 4]",
+                    "cmp {ring:e}, [{p} + {RINGS}]",
+                    "jae 27f",
+                    "mov {h}, {ring}",
+                    "imul {h}, [{p} + {STRIDE}]",
+                    "add {h}, [{p} + {DATA}]",
+                    "shl {ring}, 8",
+                    "add {ring}, [{p} + {CONTROLS}]",
+                    $($room,)*
+                    // Copy.
+                    "xor {i:e}, {i:e}",
+                    "23: mov {d}, [{record} + {i}*8]",
+                    "mov [{h} + {i}*8], {d}",
+                    "inc {i}",
+                    "cmp {i}, {words}",
+                    "jne 23b",
+                    $($time,)*
+                    "mov [{h} + 8], rax",
+                    // Commit.
+                    "mov [{ring} + {HEAD}], {t}",
+                    "21:",
+                    "xor {i:e}, {i:e}",
+                    "mov [{area} + 8], {i}",
+                    "jmp 25f",
+                    "24: mov {i:e}, 1",
+                    "jmp 28f",
+                    "27: mov {i:e}, 2",
+                    "28: mov qword ptr [{area} + 8], 0",
+                    "jmp 25f",
+                    // The signature that the area was registered with, in an instruction (ud1).
+                    ".byte 0x0f, 0xb9, 0x3d",
+                    ".long 0x53053053",
+                    "22: jmp 26b",
+                    "25:",
+                    p = in(reg) producer,
+                    area = in(reg) area,
+                    record = in(reg) record,
+                    words = in(reg) words,
+                    $($time_arg = in(reg) $time_arg,)?
+                    t = out(reg) _,
+                    ring = out(reg) _,
+                    h = out(reg) _,
+                    d = out(reg) _,
+                    i = out(reg) code,
+                    out("rax") _,
+                    out("rdx") _,
+                    RINGS = const offset_of!(Producer, rings),
+                    STRIDE = const offset_of!(Producer, stride),
+                    DATA = const offset_of!(Producer, data),
+                    CONTROLS = const offset_of!(Producer, controls),
+                    CAPACITY = const offset_of!(Producer, capacity),
+                    MASK = const offset_of!(Producer, mask),
+                    SUB_MASK = const offset_of!(Producer, sub_mask),
+                    SUB_BYTES = const offset_of!(Producer, sub_bytes),
+                    HEAD = const offset_of!(Control, head),
+                    TIME = const offset_of!(Control, time),
+                    OLDEST = const offset_of!(Control, oldest),
+                    TAIL = const offset_of!(Control, tail),
+                    options(nostack)
+                );
+            }
+            code
+        }
+    };
+}
+
+/// Named constants that a variant does not use, in a comment: `asm!` wants each used.
+macro_rules! variants {
+    ($($name:ident ($($time_arg:ident)?) $room:ident $time:ident;)*) => {$(
+        variants!(@room $name ($($time_arg)?) $room $time);
+    )*};
+    (@room $name:ident ($($a:ident)?) discard $time:ident) => {
+        variants!(@time $name ($($a)?) [
+            "mov {d}, [{ring} + {HEAD}]"
+            "lea {t}, [{d} + {words}*8]"
+            "mov {i}, {t}"
+            "sub {i}, [{ring} + {TAIL}]"
+            "cmp {i}, [{p} + {CAPACITY}]"
+            "ja 24f"
+            "and {d}, [{p} + {MASK}]"
+            "add {h}, {d}"
+            "# {SUB_MASK} {SUB_BYTES} {OLDEST}"
+        ] $time);
+    };
+    (@room $name:ident ($($a:ident)?) overwrite $time:ident) => {
+        variants!(@time $name ($($a)?) [
+            // Bytes from the head to the end of its sub-buffer, in rdx, and whether they suffice.
+            "mov {d}, [{ring} + {HEAD}]"
+            "mov {t}, {d}"
+            "and {t}, [{p} + {SUB_MASK}]"
+            "mov rdx, [{p} + {SUB_BYTES}]"
+            "sub rdx, {t}"
+            "lea {i}, [{words}*8]"
+            "mov {t}, {d}"
+            "cmp {i}, rdx"
+            "jbe 29f"
+            "add {t}, rdx"
+            "29: add {t}, {i}"
+            // What is about to be overwritten is gone before the first byte of it is.
+            "mov {i}, {t}"
+            "sub {i}, [{p} + {CAPACITY}]"
+            "jbe 30f"
+            "mov [{ring} + {OLDEST}], {i}"
+            "30:"
+            // Padding up to the next sub-buffer: a header of event 0 with its length.
+            "lea {i}, [{words}*8]"
+            "cmp {i}, rdx"
+            "jbe 31f"
+            "mov {i}, {d}"
+            "and {i}, [{p} + {MASK}]"
+            "mov rax, rdx"
+            "shr rax, 3"
+            "mov [{h} + {i}], rax"
+            "add {d}, rdx"
+            "31:"
+            "and {d}, [{p} + {MASK}]"
+            "add {h}, {d}"
+            "# {TAIL}"
+        ] $time);
+    };
+    (@time $name:ident ($($a:ident)?) [$($room:literal)*] tsc) => {
+        sequence!($name($($a)?), [$($room)*], [
+            "rdtsc"
+            "shl rdx, 32"
+            "or rax, rdx"
+            "# {TIME}"
+        ]);
+    };
+    (@time $name:ident ($($a:ident)?) [$($room:literal)*] given) => {
+        sequence!($name($($a)?), [$($room)*], [
+            // Read before the sequence, so perhaps before another record's: never go backwards. A floor
+            // that is raised without a commit does no harm.
+            "mov rax, {time}"
+            "mov rdx, [{ring} + {TIME}]"
+            "cmp rax, rdx"
+            "cmovb rax, rdx"
+            "mov [{ring} + {TIME}], rax"
+        ]);
+    };
+}
+
+variants! {
+    discard_tsc () discard tsc;
+    discard_given (time) discard given;
+    overwrite_tsc () overwrite tsc;
+    overwrite_given (time) overwrite given;
+}

@@ -1,0 +1,122 @@
+//! An event that was read back from a ring.
+
+use std::fmt;
+use std::time::Duration;
+
+use tracebraid_wire::kind::{FieldKind, Kind};
+use tracebraid_wire::record::{FieldRef, Fields};
+
+use crate::field_value::FieldValue;
+use crate::registry::Description;
+
+/// An event from the rings of this process.
+pub struct Recorded<'a> {
+    tracepoint: &'a Description,
+    time: u64,
+    thread: u32,
+    body: Vec<u8>,
+}
+
+impl<'a> Recorded<'a> {
+    pub(crate) fn new(
+        tracepoint: &'a Description,
+        time: u64,
+        thread: u32,
+        body: &[u64],
+    ) -> Recorded<'a> {
+        let body = body.iter().flat_map(|word| word.to_le_bytes()).collect();
+        Recorded {
+            tracepoint,
+            time,
+            thread,
+            body,
+        }
+    }
+
+    /// Who declares the tracepoint.
+    #[must_use]
+    pub fn provider(&self) -> &'a str {
+        &self.tracepoint.provider
+    }
+
+    /// The tracepoint's name.
+    #[must_use]
+    pub fn name(&self) -> &'a str {
+        &self.tracepoint.name
+    }
+
+    /// When it happened: nanoseconds of CLOCK_MONOTONIC.
+    #[must_use]
+    pub fn time(&self) -> u64 {
+        self.time
+    }
+
+    /// The thread it happened in.
+    #[must_use]
+    pub fn thread(&self) -> u32 {
+        self.thread
+    }
+
+    /// The fields in order: name and value. A field that found no room in the record ends them.
+    pub fn fields(&self) -> impl Iterator<Item = (&'a str, FieldValue<'_>)> + use<'_, 'a> {
+        let mut left = Fields::new(&self.body);
+        self.tracepoint.fields.iter().map_while(move |field| {
+            let value = left.next(field.kind)?;
+            Some((field.name.as_str(), value_of(field.kind, value)))
+        })
+    }
+
+    /// The value of the field with this name.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<FieldValue<'_>> {
+        self.fields()
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| value)
+    }
+}
+
+fn value_of(field: FieldKind, value: FieldRef<'_>) -> FieldValue<'_> {
+    let bits = match value {
+        FieldRef::Absent => return FieldValue::None,
+        FieldRef::Wide(wide) if field.kind == Kind::I128 => {
+            return FieldValue::Signed128(wide as i128);
+        }
+        FieldRef::Wide(wide) => return FieldValue::Unsigned128(wide),
+        FieldRef::Duration(seconds, fraction) => {
+            return FieldValue::Duration(Duration::new(seconds, fraction.min(999_999_999)));
+        }
+        FieldRef::Bytes(bytes, _) => {
+            return match std::str::from_utf8(bytes) {
+                Ok(text) if field.kind != Kind::Bytes => FieldValue::Str(text),
+                _ => FieldValue::Bytes(bytes),
+            };
+        }
+        FieldRef::Word(bits) => bits,
+    };
+    match field.kind {
+        Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64 => FieldValue::Signed(bits as i64),
+        Kind::Bool => FieldValue::Bool(bits != 0),
+        Kind::Char => {
+            FieldValue::Char(char::from_u32(bits as u32).unwrap_or(char::REPLACEMENT_CHARACTER))
+        }
+        Kind::F32 => FieldValue::F32(f32::from_bits(bits as u32)),
+        Kind::F64 => FieldValue::F64(f64::from_bits(bits)),
+        Kind::Pointer => FieldValue::Pointer(bits as usize),
+        _ => FieldValue::Unsigned(bits),
+    }
+}
+
+/// `provider:name: field=value field=value …`, with control characters escaped.
+impl fmt::Display for Recorded<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}:{}:", self.provider(), self.name())?;
+        self.fields()
+            .try_for_each(|(name, value)| write!(out, " {name}={value}"))
+    }
+}
+
+impl fmt::Debug for Recorded<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, out)
+    }
+}

@@ -1,0 +1,59 @@
+//! The directory: which event id is which tracepoint, for whoever reads the rings.
+//!
+//! Entries are only ever appended, and `DIRECTORY_USED` is raised after an entry is whole, so that a
+//! reader sees whole entries only. An id stands for one tracepoint of one loading of an object.
+
+use std::ptr;
+use std::slice;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tracebraid_ring::Region;
+use tracebraid_wire::region::{self, ENTRY_HEAD, MAX_EVENTS, control};
+
+/// A control word of the region.
+pub(crate) fn word(region: &Region, which: usize) -> &AtomicU32 {
+    // SAFETY: within the header area, 4-aligned; everybody uses it as an atomic.
+    unsafe { &*region.header().add(region::CONTROL + which).cast() }
+}
+
+/// Appends a tracepoint. Its event id; `None` where there is no room, which is counted.
+///
+/// Called under the process's lock.
+pub(crate) fn append(region: &Region, next: &mut u16, schema: &[u8]) -> Option<u16> {
+    let used = word(region, control::DIRECTORY_USED).load(Ordering::Relaxed) as usize;
+    let length = (ENTRY_HEAD + schema.len()).next_multiple_of(8);
+    let event = *next;
+    if used + length > region::DIRECTORY_BYTES || usize::from(event) > MAX_EVENTS {
+        word(region, control::UNLISTED).fetch_add(1, Ordering::Relaxed);
+        return None;
+    }
+    let head = (length as u64) | u64::from(event) << 32;
+    // SAFETY: within the directory, past what readers look at yet; the file was zeros.
+    unsafe {
+        let entry = region.header().add(region::DIRECTORY + used);
+        entry.cast::<u64>().write(head);
+        ptr::copy_nonoverlapping(schema.as_ptr(), entry.add(ENTRY_HEAD), schema.len());
+    }
+    word(region, control::DIRECTORY_USED).store((used + length) as u32, Ordering::Release);
+    *next += 1;
+    Some(event)
+}
+
+/// Copies a parent's directory into a child's region.
+pub(super) fn inherit(child: &Region, parent: *const u8) {
+    // SAFETY: the parent's header area stays mapped in the child; its words are used as atomics.
+    unsafe {
+        let used = (*parent
+            .add(region::CONTROL + control::DIRECTORY_USED)
+            .cast::<AtomicU32>())
+        .load(Ordering::Acquire);
+        let used = (used as usize).min(region::DIRECTORY_BYTES);
+        let entries = slice::from_raw_parts(parent.add(region::DIRECTORY), used);
+        ptr::copy_nonoverlapping(
+            entries.as_ptr(),
+            child.header().add(region::DIRECTORY),
+            used,
+        );
+        word(child, control::DIRECTORY_USED).store(used as u32, Ordering::Release);
+    }
+}

@@ -1,0 +1,353 @@
+//! The region of this process and its producers, in a page that a child of fork finds wiped.
+
+use std::cell::{Cell, UnsafeCell};
+use std::io;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use tracebraid_ring::locked::LockedProducer;
+#[cfg(target_arch = "x86_64")]
+use tracebraid_ring::rseq::{Area, Producer};
+use tracebraid_ring::{Appended, Clock, Geometry, Mode, Region};
+use tracebraid_wire::region;
+
+use super::{clock, directory};
+use crate::options::Appending;
+
+/// How the rings are made. Kept for children.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup {
+    pub(crate) ring_bytes: usize,
+    pub(crate) mode: Mode,
+    pub(crate) appending: Appending,
+    pub(crate) helper: bool,
+}
+
+/// What the page holds.
+#[repr(C)]
+struct Page {
+    /// EMPTY after a fork, since the kernel wipes the page.
+    state: AtomicU32,
+    rings: UnsafeCell<MaybeUninit<Rings>>,
+}
+
+const EMPTY: u32 = 0;
+const BEING_MADE: u32 = 1;
+const READY: u32 = 2;
+const FAILED: u32 = 3;
+
+const _: () = assert!(size_of::<Page>() <= Geometry::PAGE);
+
+/// The page; null until the first [`start`].
+static PAGE: AtomicPtr<Page> = AtomicPtr::new(ptr::null_mut());
+/// The header area of the newest region, which a child copies the directory from.
+static HEADER: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
+/// The setup, for children: ring bytes, and the rest packed.
+static RING_BYTES: AtomicUsize = AtomicUsize::new(0);
+static CHOICES: AtomicU64 = AtomicU64::new(0);
+
+/// The region and who appends to it.
+pub(crate) struct Rings {
+    pub(crate) region: Region,
+    #[cfg(target_arch = "x86_64")]
+    rseq: Option<Producer>,
+    locked: MaybeUninit<LockedProducer>,
+    clock: Clock,
+    cpus: usize,
+}
+
+/// The rings of this process. `None` before [`start`], after it failed, and while they are being made.
+#[inline(always)]
+pub(crate) fn current() -> Option<&'static Rings> {
+    let page = PAGE.load(Ordering::Acquire);
+    if page.is_null() {
+        return None;
+    }
+    // SAFETY: the page is never unmapped.
+    let page = unsafe { &*page };
+    if page.state.load(Ordering::Acquire) == READY {
+        // SAFETY: READY says that they are written, and they stay as they are in this process.
+        return Some(unsafe { (*page.rings.get()).assume_init_ref() });
+    }
+    child(page)
+}
+
+/// The first event of a child of fork: makes it a region of its own.
+#[cold]
+fn child(page: &'static Page) -> Option<&'static Rings> {
+    if page
+        .state
+        .compare_exchange(EMPTY, BEING_MADE, Ordering::Acquire, Ordering::Relaxed)
+        .is_err()
+    {
+        return None;
+    }
+    forget_thread_id();
+    make(
+        page,
+        &Setup {
+            helper: false,
+            ..setup()?
+        },
+        HEADER.load(Ordering::Acquire),
+    )
+    .ok()
+}
+
+/// Makes the rings of this process, if it has none yet.
+pub(crate) fn start(setup: &Setup) -> io::Result<&'static Rings> {
+    let page = page()?;
+    match page
+        .state
+        .compare_exchange(EMPTY, BEING_MADE, Ordering::Acquire, Ordering::Acquire)
+    {
+        Ok(_) => {
+            remember(setup);
+            // Where this is a child's `init`, ids are still those of its parent's directory.
+            make(page, setup, HEADER.load(Ordering::Acquire))
+        }
+        Err(READY) => current().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound)),
+        Err(_) => Err(io::Error::other("the rings could not be made earlier")),
+    }
+}
+
+fn page() -> io::Result<&'static Page> {
+    let known = PAGE.load(Ordering::Acquire);
+    if !known.is_null() {
+        // SAFETY: the page is never unmapped.
+        return Ok(unsafe { &*known });
+    }
+    // SAFETY: a new private page of zeros, for which all of `Page` is valid (EMPTY).
+    let page = unsafe {
+        let page = libc::mmap(
+            ptr::null_mut(),
+            Geometry::PAGE,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        );
+        if page == libc::MAP_FAILED
+            || libc::madvise(page, Geometry::PAGE, libc::MADV_WIPEONFORK) != 0
+        {
+            return Err(io::Error::last_os_error());
+        }
+        page.cast::<Page>()
+    };
+    match PAGE.compare_exchange(ptr::null_mut(), page, Ordering::AcqRel, Ordering::Acquire) {
+        // SAFETY: it stays mapped.
+        Ok(_) => Ok(unsafe { &*page }),
+        Err(other) => {
+            // SAFETY: nobody has seen ours.
+            unsafe { libc::munmap(page.cast(), Geometry::PAGE) };
+            // SAFETY: as above.
+            Ok(unsafe { &*other })
+        }
+    }
+}
+
+/// Fills the page, which is BEING_MADE by this thread. Allocates nothing from the heap: a child may get
+/// here in a signal handler.
+fn make(page: &'static Page, setup: &Setup, parent: *const u8) -> io::Result<&'static Rings> {
+    match region_of(setup) {
+        Ok((region, clock, cpus)) => {
+            if !parent.is_null() {
+                directory::inherit(&region, parent);
+            }
+            // SAFETY: nobody reads the place before READY, and only this thread is making it.
+            let rings = unsafe {
+                (*page.rings.get()).write(Rings {
+                    region,
+                    rseq: None,
+                    locked: MaybeUninit::uninit(),
+                    clock,
+                    cpus,
+                })
+            };
+            let region: *const Region = &raw const rings.region;
+            // SAFETY: the page is never unmapped, and wiped only in children, where the state says so.
+            let region: &'static Region = unsafe { &*region };
+            #[cfg(target_arch = "x86_64")]
+            {
+                let area = match setup.appending {
+                    Appending::Auto => Area::of_c_library().or_else(Area::own),
+                    Appending::OwnRseq => Area::own(),
+                    Appending::Locked => None,
+                };
+                rings.rseq = area.map(|area| Producer::new(region, cpus, setup.mode, clock, area));
+            }
+            rings
+                .locked
+                .write(LockedProducer::new(region, cpus, cpus, setup.mode));
+            HEADER.store(region.header(), Ordering::Release);
+            page.state.store(READY, Ordering::Release);
+            Ok(rings)
+        }
+        Err(error) => {
+            page.state.store(FAILED, Ordering::Release);
+            Err(error)
+        }
+    }
+}
+
+fn region_of(setup: &Setup) -> io::Result<(Region, Clock, usize)> {
+    // SAFETY: no preconditions.
+    let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }.max(1) as usize;
+    let clock = clock::choose();
+    let header_bytes = region::header_bytes(2 * cpus).next_multiple_of(Geometry::PAGE);
+    let geometry = Geometry::new(header_bytes, 2 * cpus, setup.ring_bytes)
+        .map_err(|bad| io::Error::new(io::ErrorKind::InvalidInput, format!("{bad:?}")))?;
+    let region = Region::create(c"tracebraid", geometry)?;
+    let header = region::Header {
+        rings: 2 * cpus as u32,
+        cpu_rings: cpus as u32,
+        ring_bytes: setup.ring_bytes as u64,
+        pid: std::process::id(),
+        clock: match clock {
+            Clock::Tsc => region::CLOCK_TSC,
+            Clock::Given => region::CLOCK_MONOTONIC,
+        },
+        mode: match setup.mode {
+            Mode::Discard => region::MODE_DISCARD,
+            Mode::Overwrite => region::MODE_OVERWRITE,
+        },
+        helper: setup.helper.into(),
+    }
+    .encode();
+    // SAFETY: the header area is at least this long, and nobody else knows the region yet.
+    unsafe { ptr::copy_nonoverlapping(header.as_ptr(), region.header(), header.len()) };
+    Ok((region, clock, cpus))
+}
+
+fn remember(setup: &Setup) {
+    RING_BYTES.store(setup.ring_bytes, Ordering::Relaxed);
+    let choices = u64::from(setup.mode == Mode::Overwrite) | (setup.appending as u64) << 8;
+    CHOICES.store(choices, Ordering::Release);
+}
+
+fn setup() -> Option<Setup> {
+    let choices = CHOICES.load(Ordering::Acquire);
+    let ring_bytes = RING_BYTES.load(Ordering::Relaxed);
+    Some(Setup {
+        ring_bytes: (ring_bytes != 0).then_some(ring_bytes)?,
+        mode: if choices & 1 == 1 {
+            Mode::Overwrite
+        } else {
+            Mode::Discard
+        },
+        appending: match choices >> 8 {
+            1 => Appending::OwnRseq,
+            2 => Appending::Locked,
+            _ => Appending::Auto,
+        },
+        helper: false,
+    })
+}
+
+impl Rings {
+    /// Appends a record, or counts it as lost.
+    #[inline(always)]
+    pub(crate) fn append(&self, record: &[u64], event: u16, thread: u32) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(producer) = &self.rseq {
+            let time = if self.clock == Clock::Tsc {
+                0
+            } else {
+                crate::clock::now()
+            };
+            if producer.append(record, time) == Appended::Yes {
+                return;
+            }
+        }
+        self.append_otherwise(record, event, thread);
+    }
+
+    /// What to do when the straight way did not go.
+    #[cold]
+    fn append_otherwise(&self, record: &[u64], event: u16, thread: u32) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(producer) = &self.rseq {
+            let time = crate::clock::now();
+            let again = match producer.append(record, time) {
+                Appended::Elsewhere if producer.prepare_thread() => producer.append(record, time),
+                first => first,
+            };
+            match again {
+                Appended::Yes => return,
+                Appended::Full => return self.lose(event),
+                Appended::Elsewhere => {}
+            }
+        }
+        self.append_locked(record, event, thread);
+    }
+
+    fn append_locked(&self, record: &[u64], event: u16, thread: u32) {
+        // SAFETY: written before READY.
+        let locked = unsafe { self.locked.assume_init_ref() };
+        let now = || match self.clock {
+            Clock::Tsc => clock::ticks(),
+            Clock::Given => crate::clock::now(),
+        };
+        if locked.append(record, thread, now) != Appended::Yes {
+            self.lose(event);
+        }
+    }
+
+    #[cold]
+    fn lose(&self, event: u16) {
+        // SAFETY: no preconditions.
+        let cpu = unsafe { libc::sched_getcpu() }.max(0) as usize % self.cpus;
+        let at = region::loss_offset(cpu, event);
+        // SAFETY: within the header area, 4-aligned; used as an atomic by everybody.
+        unsafe { &*self.region.header().add(at).cast::<AtomicU32>() }
+            .fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Events lost so far, over all CPUs.
+    pub(crate) fn lost(&self, event: u16) -> u64 {
+        let on = |cpu| {
+            // SAFETY: as in `lose`.
+            unsafe {
+                &*self
+                    .region
+                    .header()
+                    .add(region::loss_offset(cpu, event))
+                    .cast::<AtomicU32>()
+            }
+            .load(Ordering::Relaxed)
+        };
+        (0..self.cpus).map(|cpu| u64::from(on(cpu))).sum()
+    }
+
+    /// The clock of the records.
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
+    }
+}
+
+thread_local! {
+    static THREAD: Cell<u32> = const { Cell::new(0) };
+}
+
+/// This thread's id, as its namespace numbers it.
+#[inline(always)]
+pub(crate) fn thread_id() -> u32 {
+    match THREAD.with(Cell::get) {
+        0 => ask_thread_id(),
+        id => id,
+    }
+}
+
+#[cold]
+fn ask_thread_id() -> u32 {
+    // SAFETY: no preconditions.
+    let id = unsafe { libc::gettid() } as u32;
+    THREAD.with(|thread| thread.set(id));
+    id
+}
+
+/// In a child of fork the one thread has another id.
+fn forget_thread_id() {
+    THREAD.with(|thread| thread.set(0));
+}

@@ -1,0 +1,206 @@
+//! The program's side of the control words: what a bridge asks for, and whether it still lives.
+//!
+//! ```text
+//! bridge: wanted bytes, ASKED += 1, wake ──▶ helper: state of each point, text, ANSWERED = ASKED, wake
+//!         FLUSH_ASKED += 1, wake         ──▶         membarrier, FLUSHED = FLUSH_ASKED, wake
+//! ```
+//! Whoever holds the exclusive lock of the memfd (an open-file-description lock, which the kernel frees
+//! when its holder dies) is served. When nobody does, everything that was on for a bridge goes off.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use tracebraid_ring::Region;
+use tracebraid_wire::region::{self, MAX_EVENTS, control};
+
+use super::directory::word;
+use super::rings::{self, Rings};
+use crate::gate;
+
+/// Whether a bridge's wishes are in force.
+static SERVING: AtomicBool = AtomicBool::new(false);
+/// The request that was served last.
+static SERVED: AtomicU32 = AtomicU32::new(0);
+/// Whether this process reads its own rings (`drain`).
+static OWN_READER: AtomicBool = AtomicBool::new(false);
+
+/// Waits for a request, or until the time is up.
+pub(crate) fn wait(timeout: Duration) {
+    let Some(rings) = rings::current() else {
+        std::thread::sleep(timeout);
+        return;
+    };
+    let asked = word(&rings.region, control::ASKED);
+    let flush = word(&rings.region, control::FLUSH_ASKED).load(Ordering::Acquire);
+    let now = asked.load(Ordering::Acquire);
+    // A flush also wakes `ASKED`, so that one futex serves both.
+    if now == SERVED.load(Ordering::Relaxed)
+        && flush == word(&rings.region, control::FLUSHED).load(Ordering::Relaxed)
+    {
+        futex_wait(asked, now, timeout);
+    }
+}
+
+/// Does what is asked. Whether the state of tracepoints changed.
+pub(crate) fn serve() -> bool {
+    let Some(rings) = rings::current() else {
+        return false;
+    };
+    flush(&rings.region);
+    let asked = word(&rings.region, control::ASKED).load(Ordering::Acquire);
+    let owned = is_owned(rings.region.file());
+    if !owned {
+        if SERVING.swap(false, Ordering::AcqRel) {
+            forget(rings);
+            gate::lock().listing.set_wanted(Vec::new());
+            return true;
+        }
+        // A request whose bridge is gone is served by there being nobody.
+        answer(&rings.region, asked);
+        return false;
+    }
+    if asked == SERVED.load(Ordering::Relaxed) && SERVING.load(Ordering::Relaxed) {
+        return false;
+    }
+    SERVING.store(true, Ordering::Release);
+    gate::lock().listing.set_wanted(wanted(&rings.region));
+    true
+}
+
+/// Says that the text is as the last request wanted it.
+pub(crate) fn done(stuck: bool) {
+    let Some(rings) = rings::current() else {
+        return;
+    };
+    if stuck {
+        word(&rings.region, control::SITES_STUCK).fetch_add(1, Ordering::Relaxed);
+    }
+    let asked = word(&rings.region, control::ASKED).load(Ordering::Acquire);
+    answer(&rings.region, asked);
+}
+
+/// Whether events that the program itself enabled go to the rings.
+pub(crate) fn has_own_reader() -> bool {
+    OWN_READER.load(Ordering::Relaxed)
+}
+
+/// Takes the rings for this process itself. `None` where a bridge has them.
+pub(crate) fn claim(rings: &Rings) -> io::Result<Option<File>> {
+    let file = reopen(rings.region.file())?;
+    let claimed = set_lock(&file)?;
+    OWN_READER.store(claimed, Ordering::Release);
+    Ok(claimed.then_some(file))
+}
+
+fn answer(region: &Region, asked: u32) {
+    SERVED.store(asked, Ordering::Relaxed);
+    let answered = word(region, control::ANSWERED);
+    if answered.swap(asked, Ordering::AcqRel) != asked {
+        futex_wake(answered);
+    }
+}
+
+fn wanted(region: &Region) -> Vec<u8> {
+    let mut copy = vec![0u8; MAX_EVENTS + 1];
+    for (event, byte) in copy.iter_mut().enumerate() {
+        // SAFETY: within the header area; a bridge writes these bytes, so each is read as a volatile one.
+        *byte = unsafe { region.header().add(region::WANTED + event).read_volatile() };
+    }
+    copy
+}
+
+/// Clears what a bridge that is gone left behind.
+fn forget(rings: &Rings) {
+    // SAFETY: within the header area.
+    unsafe { ptr::write_bytes(rings.region.header().add(region::WANTED), 0, MAX_EVENTS + 1) };
+    word(&rings.region, control::FILTERS_USED).store(0, Ordering::Release);
+}
+
+fn flush(region: &Region) {
+    let asked = word(region, control::FLUSH_ASKED).load(Ordering::Acquire);
+    let flushed = word(region, control::FLUSHED);
+    if flushed.load(Ordering::Relaxed) == asked {
+        return;
+    }
+    barrier();
+    flushed.store(asked, Ordering::Release);
+    futex_wake(flushed);
+}
+
+/// Restarts every append that is in the middle of its sequence, in all threads of the process, and makes
+/// those that committed visible.
+fn barrier() {
+    const EXPEDITED_RSEQ: libc::c_int = 1 << 7;
+    const REGISTER_EXPEDITED_RSEQ: libc::c_int = 1 << 8;
+    // SAFETY: membarrier takes numbers only. Where it is refused the bridge's hold-back remains.
+    unsafe {
+        if libc::syscall(libc::SYS_membarrier, EXPEDITED_RSEQ, 0, 0) != 0
+            && libc::syscall(libc::SYS_membarrier, REGISTER_EXPEDITED_RSEQ, 0, 0) == 0
+        {
+            libc::syscall(libc::SYS_membarrier, EXPEDITED_RSEQ, 0, 0);
+        }
+    }
+}
+
+fn lock_of(kind: libc::c_int) -> libc::flock {
+    // SAFETY: all zeros is a valid flock.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = kind as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    lock
+}
+
+/// Whether somebody else holds the lock.
+fn is_owned(file: BorrowedFd<'_>) -> bool {
+    let mut lock = lock_of(libc::F_WRLCK);
+    // SAFETY: a descriptor of ours and a lock to fill.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };
+    result == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
+}
+
+fn set_lock(file: &File) -> io::Result<bool> {
+    let lock = lock_of(libc::F_WRLCK);
+    // SAFETY: as above.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) } == 0 {
+        return Ok(true);
+    }
+    match io::Error::last_os_error() {
+        error if error.raw_os_error() == Some(libc::EAGAIN) => Ok(false),
+        error => Err(error),
+    }
+}
+
+/// Another open file description of the same memfd: locks belong to descriptions.
+fn reopen(file: BorrowedFd<'_>) -> io::Result<File> {
+    File::options()
+        .read(true)
+        .write(true)
+        .open(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))
+}
+
+fn futex_wait(word: &AtomicU32, value: u32, timeout: Duration) {
+    let time = libc::timespec {
+        tv_sec: timeout.as_secs() as libc::time_t,
+        tv_nsec: libc::c_long::from(timeout.subsec_nanos() as i32),
+    };
+    // SAFETY: a mapped, aligned word (shared with other processes) and a timeout. Every outcome only
+    // means: look again.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT,
+            value,
+            &raw const time,
+        )
+    };
+}
+
+fn futex_wake(word: &AtomicU32) {
+    // SAFETY: a mapped, aligned word.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+}

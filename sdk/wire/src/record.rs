@@ -1,0 +1,143 @@
+//! A record in a ring: header, then fields.
+//!
+//! ```text
+//! word 0   bits 0–15   length in 64-bit words, header included (2 … MAX_WORDS)
+//!          bits 16–31  event id (0: padding, to be skipped)
+//!          bits 32–63  thread id
+//! word 1   time: ticks of the region's clock
+//! then     fields in the schema's order, each aligned to its own width (at most 8), little-endian:
+//!            one-slot kinds       their width (1, 2, 4 or 8 bytes)
+//!            u128, i128           16 bytes, aligned to 8
+//!            duration             u64 seconds, u32 nanoseconds
+//!            str, bytes, text     u32 length, u32 full length, then the bytes
+//!          an optional field: a byte, 1 with a value, then the value; 0 without, and nothing more
+//!          zeros up to a whole word
+//! ```
+//! A text whose length is smaller than its full length was cut.
+
+use crate::kind::{FieldKind, Kind};
+
+/// Bytes of a record's header.
+pub const HEADER: usize = 16;
+/// The longest record, in 64-bit words.
+pub const MAX_WORDS: usize = 1024;
+/// The id of padding.
+pub const PADDING: u16 = 0;
+
+/// A record's header, decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Length in words, header included.
+    pub words: u16,
+    /// Which event.
+    pub event: u16,
+    /// Which thread.
+    pub tid: u32,
+    /// When, in ticks of the region's clock.
+    pub time: u64,
+}
+
+impl Header {
+    /// The first word.
+    #[inline]
+    pub const fn word(words: u16, event: u16, tid: u32) -> u64 {
+        words as u64 | (event as u64) << 16 | (tid as u64) << 32
+    }
+
+    /// Reads a header; `None` where its length is impossible.
+    #[inline]
+    pub const fn parse(first: u64, time: u64) -> Option<Header> {
+        let header = Header {
+            words: first as u16,
+            event: (first >> 16) as u16,
+            tid: (first >> 32) as u32,
+            time,
+        };
+        if header.words < 2 || header.words as usize > MAX_WORDS {
+            None
+        } else {
+            Some(header)
+        }
+    }
+}
+
+/// A field's value, borrowed from a record.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FieldRef<'a> {
+    /// A kind of one slot: its bits, sign-extended where it is signed.
+    Word(u64),
+    /// A 128-bit kind: its bits.
+    Wide(u128),
+    /// Seconds and nanoseconds.
+    Duration(u64, u32),
+    /// Text or bytes, and their true length.
+    Bytes(&'a [u8], u32),
+    /// An optional field without a value.
+    Absent,
+}
+
+/// Walks the fields of a record's body.
+#[derive(Clone, Debug)]
+pub struct Fields<'a> {
+    body: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Fields<'a> {
+    /// Over the bytes that follow the header.
+    pub const fn new(body: &'a [u8]) -> Fields<'a> {
+        Fields { body, at: 0 }
+    }
+
+    /// The next field, which is of this kind; `None` where the record ends too soon.
+    pub fn next(&mut self, field: FieldKind) -> Option<FieldRef<'a>> {
+        if field.optional && *self.take(1, 1)?.first()? == 0 {
+            return Some(FieldRef::Absent);
+        }
+        Some(match field.kind {
+            Kind::U128 | Kind::I128 => {
+                let bytes = self.take(16, 8)?;
+                FieldRef::Wide(u128::from_le_bytes(bytes.try_into().ok()?))
+            }
+            Kind::Duration => {
+                let seconds = self.word(8)?;
+                FieldRef::Duration(seconds, self.word(4)? as u32)
+            }
+            Kind::Str | Kind::Bytes | Kind::Formatted => {
+                let length = self.word(4)? as usize;
+                let full = self.word(4)? as u32;
+                FieldRef::Bytes(self.take(length, 1)?, full)
+            }
+            Kind::U8
+            | Kind::U16
+            | Kind::U32
+            | Kind::U64
+            | Kind::Bool
+            | Kind::Char
+            | Kind::F32
+            | Kind::F64
+            | Kind::Pointer => {
+                FieldRef::Word(self.word(field.kind.slots()[0].unsigned_abs() as usize)?)
+            }
+            Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64 => {
+                let width = field.kind.slots()[0].unsigned_abs() as usize;
+                let unused = 64 - 8 * width as u32;
+                FieldRef::Word(((self.word(width)? << unused) as i64 >> unused) as u64)
+            }
+        })
+    }
+
+    fn take(&mut self, count: usize, align: usize) -> Option<&'a [u8]> {
+        let start = self.at.next_multiple_of(align);
+        let bytes = self.body.get(start..start.checked_add(count)?)?;
+        self.at = start + count;
+        Some(bytes)
+    }
+
+    fn word(&mut self, width: usize) -> Option<u64> {
+        let mut word = [0; 8];
+        word.get_mut(..width)?
+            .copy_from_slice(self.take(width, width)?);
+        Some(u64::from_le_bytes(word))
+    }
+}

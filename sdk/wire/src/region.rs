@@ -1,0 +1,241 @@
+//! The header area of a region: what a program and a bridge say to one another in shared memory.
+//!
+//! ```text
+//! 0        header: written once by the program, before anybody else can find the region
+//! 256      control words, each on a line of its own: requests of the bridge, answers of the helper
+//! 4096     wanted: one byte an event, written by the bridge: 0 off, 1 on
+//! 12288    filters: texts the bridge writes, led to by `filters` below
+//! 77824    directory: one entry a tracepoint, appended by the program
+//! …        losses: u32 for each CPU and event, counted up by the program
+//! ```
+//! All little-endian. The reader copies before it looks, and takes every value for hostile; the program
+//! likewise trusts nothing that the bridge wrote beyond a byte being on or off and a filter parsing.
+
+/// `"TRBRAID"` and a NUL, as a number.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"TRBRAID\0");
+/// The version of the region and of the records in it.
+pub const VERSION: u32 = 1;
+/// The most events a process can have; ids are 1 to this.
+pub const MAX_EVENTS: usize = 8191;
+
+/// Where the control words begin.
+pub const CONTROL: usize = 256;
+/// Where the bytes of wanted events begin.
+pub const WANTED: usize = 4096;
+/// Where the filters begin.
+pub const FILTERS: usize = WANTED + 8192;
+/// Bytes for filters.
+pub const FILTERS_BYTES: usize = 64 * 1024;
+/// Where the directory begins.
+pub const DIRECTORY: usize = FILTERS + FILTERS_BYTES;
+/// Bytes for the directory. What does not fit has no event id and is not recorded; `Header::unlisted`
+/// counts it.
+pub const DIRECTORY_BYTES: usize = 4 << 20;
+/// Where the losses begin.
+pub const LOSSES: usize = DIRECTORY + DIRECTORY_BYTES;
+/// Bytes of losses for each ring.
+pub const LOSSES_STRIDE: usize = 8192 * 4;
+
+/// Bytes of the whole header area for so many rings: whole pages.
+pub const fn header_bytes(rings: usize) -> usize {
+    LOSSES + rings * LOSSES_STRIDE
+}
+
+/// Where an event's losses on a ring are counted.
+pub const fn loss_offset(ring: usize, event: u16) -> usize {
+    LOSSES + ring * LOSSES_STRIDE + event as usize * 4
+}
+
+/// The header, as numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Rings in all: those of CPUs first, then as many locked ones.
+    pub rings: u32,
+    /// How many of them belong to CPUs and restartable sequences; the rest are locked.
+    pub cpu_rings: u32,
+    /// Bytes of one ring's data.
+    pub ring_bytes: u64,
+    /// The process, as its own namespace numbers it.
+    pub pid: u32,
+    /// [`CLOCK_TSC`] or [`CLOCK_MONOTONIC`].
+    pub clock: u32,
+    /// [`MODE_DISCARD`] or [`MODE_OVERWRITE`].
+    pub mode: u32,
+    /// Whether a helper thread answers requests.
+    pub helper: u32,
+}
+
+/// Records carry time stamp counter ticks.
+pub const CLOCK_TSC: u32 = 1;
+/// Records carry nanoseconds of CLOCK_MONOTONIC.
+pub const CLOCK_MONOTONIC: u32 = 2;
+/// Full rings refuse.
+pub const MODE_DISCARD: u32 = 1;
+/// Full rings overwrite their oldest records.
+pub const MODE_OVERWRITE: u32 = 2;
+
+/// Bytes of the encoded header.
+pub const HEADER_BYTES: usize = 48;
+
+/// Why a header cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RegionError {
+    /// Not a region.
+    Magic,
+    /// Of another version: the number it says. A larger one wants a newer bridge.
+    Version(u32),
+    /// Too few bytes.
+    Short,
+    /// A value that no program writes.
+    Value,
+}
+
+impl Header {
+    /// The header as bytes.
+    pub const fn encode(&self) -> [u8; HEADER_BYTES] {
+        let words = [
+            MAGIC,
+            VERSION as u64 | (self.rings as u64) << 32,
+            self.cpu_rings as u64 | (self.pid as u64) << 32,
+            self.ring_bytes,
+            self.clock as u64 | (self.mode as u64) << 32,
+            self.helper as u64,
+        ];
+        let mut bytes = [0; HEADER_BYTES];
+        let mut at = 0;
+        while at < HEADER_BYTES {
+            bytes[at] = words[at / 8].to_le_bytes()[at % 8];
+            at += 1;
+        }
+        bytes
+    }
+
+    /// Reads a header.
+    ///
+    /// # Errors
+    /// [`RegionError`] says what is wrong with it.
+    pub fn parse(bytes: &[u8]) -> Result<Header, RegionError> {
+        let long = |at: usize| -> Result<u64, RegionError> {
+            let bytes = bytes.get(at..at + 8).ok_or(RegionError::Short)?;
+            Ok(u64::from_le_bytes(
+                bytes.try_into().map_err(|_| RegionError::Short)?,
+            ))
+        };
+        let word = |at: usize| Ok::<u32, RegionError>((long(at & !7)? >> (8 * (at & 7))) as u32);
+        if long(0)? != MAGIC {
+            return Err(RegionError::Magic);
+        }
+        match word(8)? {
+            VERSION => {}
+            other => return Err(RegionError::Version(other)),
+        }
+        let header = Header {
+            rings: word(12)?,
+            cpu_rings: word(16)?,
+            pid: word(20)?,
+            ring_bytes: long(24)?,
+            clock: word(32)?,
+            mode: word(36)?,
+            helper: word(40)?,
+        };
+        let known = matches!(header.clock, CLOCK_TSC | CLOCK_MONOTONIC)
+            && matches!(header.mode, MODE_DISCARD | MODE_OVERWRITE)
+            && header.cpu_rings <= header.rings;
+        if known {
+            Ok(header)
+        } else {
+            Err(RegionError::Value)
+        }
+    }
+}
+
+/// Control words: u32, at [`CONTROL`] plus this.
+pub mod control {
+    /// Futex. The bridge counts it up after it changed what it wants, and wakes it.
+    pub const ASKED: usize = 0;
+    /// Futex. The helper makes it equal to `ASKED` when the text is as wanted.
+    pub const ANSWERED: usize = 64;
+    /// The bridge counts it up for a flush: after it, every append that began before is visible.
+    pub const FLUSH_ASKED: usize = 128;
+    /// Futex. The helper makes it equal to `FLUSH_ASKED` after its `membarrier`.
+    pub const FLUSHED: usize = 192;
+    /// Bytes of the directory that are written; counted up by the program.
+    pub const DIRECTORY_USED: usize = 256;
+    /// Tracepoints that found no room in the directory.
+    pub const UNLISTED: usize = 320;
+    /// Counted up by the program when it asks for a snapshot.
+    pub const SNAPSHOT: usize = 384;
+    /// Bytes of the snapshot's reason, then the reason itself, at most 60 bytes.
+    pub const SNAPSHOT_REASON: usize = 448;
+    /// Bytes of filters that are written.
+    pub const FILTERS_USED: usize = 512;
+    /// Errors that the helper met since the last request: sites that could not be switched.
+    pub const SITES_STUCK: usize = 576;
+}
+
+/// The head of a directory entry: `u32 length, u16 event, u16 0`, then the tracepoint's schema, zeros
+/// up to a multiple of 8. The length is all of it.
+pub const ENTRY_HEAD: usize = 8;
+
+/// Walks the directory.
+///
+/// Gives `(event, schema bytes)`; ends at the first entry that makes no sense.
+pub fn entries(directory: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    let mut left = directory;
+    core::iter::from_fn(move || {
+        let head = left.get(..ENTRY_HEAD)?;
+        let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
+        let event = u16::from_le_bytes([head[4], head[5]]);
+        if length < ENTRY_HEAD
+            || !length.is_multiple_of(8)
+            || event == 0
+            || event as usize > MAX_EVENTS
+        {
+            return None;
+        }
+        let entry = left.get(ENTRY_HEAD..length)?;
+        left = &left[length..];
+        Some((event, entry))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_reads_back_and_another_version_is_said() {
+        let header = Header {
+            rings: 8,
+            cpu_rings: 4,
+            ring_bytes: 1 << 20,
+            pid: 42,
+            clock: CLOCK_TSC,
+            mode: MODE_DISCARD,
+            helper: 1,
+        };
+        let mut bytes = header.encode();
+        assert_eq!(Header::parse(&bytes), Ok(header));
+        bytes[8] = 9;
+        assert_eq!(Header::parse(&bytes), Err(RegionError::Version(9)));
+        assert_eq!(Header::parse(&bytes[..20]), Err(RegionError::Version(9)));
+        assert_eq!(Header::parse(&[0; 48]), Err(RegionError::Magic));
+    }
+
+    #[test]
+    fn a_directory_with_any_byte_wrong_ends_and_does_not_loop() {
+        let mut directory = [0u8; 64];
+        for (at, event) in [(0, 1u8), (24, 2), (40, 3)] {
+            directory[at] = if at == 0 { 24 } else { 16 };
+            directory[at + 4] = event;
+        }
+        assert_eq!(entries(&directory).count(), 3);
+        for at in 0..directory.len() {
+            for value in 0..=u8::MAX {
+                let mut bad = directory;
+                bad[at] = value;
+                assert!(entries(&bad).count() <= 8);
+            }
+        }
+    }
+}
