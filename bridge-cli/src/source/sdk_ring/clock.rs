@@ -73,8 +73,8 @@ impl Fit {
             second.nanoseconds - first.nanoseconds,
         );
         let distance = i128::from(ticks) - i128::from(first.ticks);
-        let nanoseconds =
-            i128::from(first.nanoseconds) + distance * i128::from(time) / i128::from(span);
+        let nanoseconds = i128::from(first.nanoseconds)
+            + distance.saturating_mul(i128::from(time)) / i128::from(span);
         u64::try_from(nanoseconds).ok()
     }
 }
