@@ -18,7 +18,7 @@
 //! `#[track_caller]`, and `impl Trait` results, whose inference hints a closure would lose. In an
 //! `async fn` the guard stands inside, around an async block with the body.
 
-use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote, quote_spanned};
 use syn::visit_mut::{self, VisitMut};
 use syn::{Attribute, Error, ReturnType, Signature, Token, Type, TypeInfer};
@@ -87,12 +87,17 @@ pub(crate) fn expand(item: Item, body: &Group, mut options: Options) -> syn::Res
             .chain(outcome.names())
             .map(str::to_owned)
             .collect(),
+        is_plain_return: !outcome.is_asked(),
     };
 
     let (enter, leave, gate) = (site::name("enter"), site::name("leave"), site::name("gate"));
     let (entered, left) = (site::name("entered"), site::name("left"));
     let define_entry = entry.define(&enter);
-    let define_exit = exit.define(&leave);
+    // Without a result, emitting a return takes its address only.
+    let (define_exit, on_exit) = match outcome.is_asked() {
+        true => (exit.define(&leave), outcome.closure(&leave, &left)),
+        false => (exit.define_address(&leave), quote!(#leave)),
+    };
     let define_gate = options.gate.define(
         &gate,
         signature.ident.span(),
@@ -105,7 +110,8 @@ pub(crate) fn expand(item: Item, body: &Group, mut options: Options) -> syn::Res
         bindings: &bindings,
         used: used(&bindings, &fields, &options.skip),
         result: &result.hint,
-        on_exit: outcome.closure(&leave, &left),
+        on_exit,
+        reads: outcome.is_asked(),
     }
     .run(style);
     let statements = quote_spanned! {Span::mixed_site()=>
@@ -242,8 +248,10 @@ struct Body<'a> {
     used: TokenStream,
     /// The type of its value.
     result: &'a TokenStream,
-    /// The closure that emits the return.
+    /// What emits the return: a closure that reads the result, or a function that knows the point.
     on_exit: TokenStream,
+    /// Whether it is the closure.
+    reads: bool,
 }
 
 impl Body<'_> {
@@ -276,6 +284,7 @@ impl Body<'_> {
         } = self;
         let span = Span::mixed_site();
         let rebind = self.rebind();
+        let new = Ident::new(if self.reads { "read" } else { "plain" }, span);
         // The first `return` tells the compiler the type of the block, as a signature would.
         let mut of = (*result).clone().into_iter();
         let at = of.next().map_or(span, |token| generated(token.span()));
@@ -283,7 +292,7 @@ impl Body<'_> {
             quote_spanned!(at=> if false { return ::tracebraid::__private::never::<#result>(); });
         let block = after(quote!(#hint #used #rebind), block);
         quote_spanned! {span=>
-            let guard = ::tracebraid::__private::Task::<#result, _>::new(on, #on_exit);
+            let guard = ::tracebraid::__private::Task::<#result, _>::#new(on, #on_exit);
             let result = async move #block.await;
             guard.finish(&result);
             result
@@ -298,10 +307,10 @@ impl Body<'_> {
             on_exit,
             ..
         } = self;
-        let rebind = self.rebind();
+        let (rebind, call) = (self.rebind(), self.call(0));
         let block = after(quote!(#used #rebind), block);
         quote_spanned! {Span::mixed_site()=>
-            ::tracebraid::__private::call0(on, move || -> #result #block, #on_exit)
+            ::tracebraid::__private::#call(on, move || -> #result #block, #on_exit)
         }
     }
 
@@ -312,9 +321,10 @@ impl Body<'_> {
             used,
             result,
             on_exit,
+            ..
         } = self;
         let span = Span::mixed_site();
-        let call = format_ident!("call{}", bindings.len(), span = span);
+        let call = self.call(bindings.len());
         let block = after(used.clone(), block);
         let mut lets = TokenStream::new();
         let mut parameters = TokenStream::new();
@@ -337,6 +347,12 @@ impl Body<'_> {
             #lets
             ::tracebraid::__private::#call(on, move |#parameters| -> #result #block, #arguments #on_exit)
         }
+    }
+
+    /// The function of the SDK that runs a body with so many parameters.
+    fn call(&self, parameters: usize) -> Ident {
+        let name = if self.reads { "read" } else { "call" };
+        format_ident!("{name}{parameters}", span = Span::mixed_site())
     }
 
     /// Makes variables mutable again, inside a body that captured them.

@@ -1,7 +1,7 @@
 //! What a return says of a function's result: `ret` and `err`.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{quote, quote_spanned};
+use quote::quote_spanned;
 use syn::{Error, ReturnType, Signature, Type};
 
 use crate::attribute::{Asked, Options};
@@ -30,6 +30,11 @@ impl Outcome {
         }
     }
 
+    /// Whether a return has one of them.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.span().is_some()
+    }
+
     /// Where one of them was asked for.
     pub(crate) fn span(&self) -> Option<Span> {
         self.ret.or(self.err).map(|asked| asked.span)
@@ -52,11 +57,6 @@ impl Outcome {
     /// A closure that emits a return: `(ns, end, Option<&result>)`.
     pub(crate) fn closure(&self, emit: &Ident, kinds: &Ident) -> TokenStream {
         let span = Span::mixed_site();
-        let result = if self.span().is_some() {
-            quote_spanned!(span=> result)
-        } else {
-            quote_spanned!(span=> _)
-        };
         let mut lets = TokenStream::new();
         let mut words = TokenStream::new();
         if let Some(ret) = self.ret {
@@ -95,11 +95,6 @@ impl Outcome {
         let call = quote_spanned! {span=>
             #emit(#kinds, (::tracebraid::__private::lower(&ns), ::tracebraid::__private::lower(&end), #words))
         };
-        let body = if lets.is_empty() {
-            call
-        } else {
-            quote!({ #lets #call })
-        };
-        quote_spanned!(span=> move |ns, end, #result| #body)
+        quote_spanned!(span=> move |ns, end, result| { #lets #call })
     }
 }

@@ -26,6 +26,8 @@ pub(crate) struct Point {
     pub(crate) print: String,
     pub(crate) flags: u8,
     pub(crate) fields: Vec<String>,
+    /// Whether its fields are those that every return has: their kinds are known.
+    pub(crate) is_plain_return: bool,
 }
 
 impl Point {
@@ -42,6 +44,7 @@ impl Point {
             print: print.map(LitStr::value).unwrap_or_default(),
             flags: 0,
             fields,
+            is_plain_return: false,
         }
     }
 
@@ -67,14 +70,7 @@ impl Point {
     /// Defines the function `emit`, which emits an event of this point.
     pub(crate) fn define(&self, emit: &Ident) -> TokenStream {
         let span = Span::mixed_site();
-        let point = self.symbol("");
-        let text = |text: &str| Literal::string(&assembly::quoted(text));
-        let (provider, name, print) = (text(&self.provider), text(&self.name), text(&self.print));
-        let flags = Literal::u8_unsuffixed(self.flags);
         let count = Literal::usize_unsuffixed(self.fields.len());
-        let names: String = self.fields.iter().map(|name| format!("{name}\0")).collect();
-        let names = text(&names);
-        let codes = self.codes("");
         let mut kinds = TokenStream::new();
         let mut fields = TokenStream::new();
         for index in 0..self.fields.len() {
@@ -82,27 +78,54 @@ impl Point {
                 format_ident!("L{index}", span = span),
                 format_ident!("v{index}", span = span),
             );
-            let code = code("", index / CODE_FIELDS);
-            let shift = Literal::usize_unsuffixed(index % CODE_FIELDS * CODE_BITS);
             let index = Literal::usize_unsuffixed(index);
             kinds.extend(quote_spanned!(span=> #lowered,));
-            fields.extend(quote_spanned!(span=> { #index #lowered #value #code #shift }));
+            fields.extend(quote_spanned!(span=> { #index #lowered #value }));
         }
+        let text = self.text();
         quote_spanned! {span=>
             ::tracebraid::__point! {
                 emit: #emit,
-                point: #point,
-                provider: #provider,
-                name: #name,
-                print: #print,
-                names: #names,
-                flags: #flags,
-                count: #count,
                 kinds: (#kinds),
-                codes: [#codes],
-                fields: [#fields]
+                count: #count,
+                fields: [#fields],
+                text: #text
             }
         }
+    }
+
+    /// Defines the function `address`, which knows where this point is: a return without a result.
+    pub(crate) fn define_address(&self, address: &Ident) -> TokenStream {
+        let text = self.text();
+        quote_spanned!(Span::mixed_site()=> ::tracebraid::__return_point! { address: #address, text: #text })
+    }
+
+    /// What its assembly is made of.
+    fn text(&self) -> TokenStream {
+        let point = self.symbol("");
+        let text = |text: &str| Literal::string(&assembly::quoted(text));
+        let (provider, name, print) = (text(&self.provider), text(&self.name), text(&self.print));
+        let names: String = self.fields.iter().map(|name| format!("{name}\0")).collect();
+        let names = text(&names);
+        let flags = Literal::u8_unsuffixed(self.flags);
+        let count = Literal::usize_unsuffixed(self.fields.len());
+        let codes = self.codes("");
+        let fields = (0..self.fields.len()).map(|index| {
+            let code = code("", index / CODE_FIELDS);
+            let shift = Literal::usize_unsuffixed(index % CODE_FIELDS * CODE_BITS);
+            quote_spanned!(Span::mixed_site()=> #code #shift)
+        });
+        quote_spanned! {Span::mixed_site()=> {
+            point: #point,
+            provider: #provider,
+            name: #name,
+            print: #print,
+            names: #names,
+            flags: #flags,
+            count: #count,
+            codes: [#codes],
+            fields: [#(#fields)*]
+        }}
     }
 
     /// Its row in a gate's list. `prefix` tells its names from those of the gate's other points.
@@ -111,6 +134,9 @@ impl Point {
         let variable = format_ident!("{prefix}kinds", span = span);
         let point = self.symbol(prefix);
         let codes = self.codes(prefix);
+        if self.is_plain_return {
+            return quote_spanned!(span=> { #variable ::tracebraid::__private::Return, #point [] [#codes] });
+        }
         let lowered = (0..self.fields.len())
             .map(|index| format_ident!("{}L{index}", prefix.to_uppercase(), span = span));
         let lowered: Vec<_> = lowered.collect();

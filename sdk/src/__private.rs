@@ -9,8 +9,9 @@ pub use crate::emit::fire;
 pub use crate::fields::{HEADER_WORDS, Kinds, code, kinds, lower, put};
 pub use crate::held::{Copied, Hold, HoldCopy, HoldReborrow, Place, debug, display};
 pub use crate::traced::{
-    Frame, Returned, ReturnedDebug, ReturnedValue, Task, call0, call1, call2, call3, call4, call5,
-    call6, call7, call8, err, never, ok, optional,
+    Frame, Return, ReturnPoint, Returned, ReturnedDebug, ReturnedValue, Task, call0, call1, call2,
+    call3, call4, call5, call6, call7, call8, err, never, ok, optional, read0, read1, read2, read3,
+    read4, read5, read6, read7, read8,
 };
 pub use crate::value::{Lowered, Value};
 

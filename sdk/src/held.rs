@@ -175,6 +175,13 @@ where
 mod tests {
     use super::*;
 
+    /// As expansions do it.
+    macro_rules! held {
+        ($value:expr) => {
+            &(&&&Place(&$value)).held()
+        };
+    }
+
     fn text(words: Formatted) -> String {
         let mut out = String::new();
         // SAFETY: the words are of a value that the caller still holds.
@@ -186,25 +193,22 @@ mod tests {
     struct Owned(u8);
 
     fn generic<T: Debug>(value: T) -> String {
-        text(debug(&(&&&Place(&value)).held()))
+        text(debug(held!(value)))
     }
 
     #[test]
     fn values_are_formatted_however_they_are_held() {
         let mut owned = Owned(3);
-        assert_eq!(text(debug(&(&&&Place(&owned)).held())), "Owned(3)");
+        assert_eq!(text(debug(held!(owned))), "Owned(3)");
         let borrowed = &mut owned;
         borrowed.0 = 4;
-        assert_eq!(text(debug(&(&&&Place(&borrowed)).held())), "Owned(4)");
-        assert_eq!(text(display(&(&&&Place(&7_u8)).held())), "7");
-        assert_eq!(text(display(&(&&&Place(&"text")).held())), "text");
-        assert_eq!(text(display(&(&&&Place("unsized")).held())), "unsized");
-        assert_eq!(text(debug(&(&&&Place(&[5_u64; 4])).held())), "[5, 5, 5, 5]");
-        assert_eq!(
-            text(debug(&(&&&Place(&[5_u64; 5])).held())),
-            "[5, 5, 5, 5, 5]"
-        );
-        assert_eq!(text(debug(&(&&&Place(&1_u128)).held())), "1");
+        assert_eq!(text(debug(held!(borrowed))), "Owned(4)");
+        assert_eq!(text(display(held!(7_u8))), "7");
+        assert_eq!(text(display(held!("text"))), "text");
+        assert_eq!(text(display(held!(*"unsized"))), "unsized");
+        assert_eq!(text(debug(held!([5_u64; 4]))), "[5, 5, 5, 5]");
+        assert_eq!(text(debug(held!([5_u64; 5]))), "[5, 5, 5, 5, 5]");
+        assert_eq!(text(debug(held!(1_u128))), "1");
         assert_eq!(
             (generic(1_u8), generic(Owned(2)), generic([1])),
             ("1".into(), "Owned(2)".into(), "[1]".into())
@@ -214,7 +218,7 @@ mod tests {
     #[test]
     fn only_what_is_small_is_copied() {
         let (small, large) = ([1_u64; 4], [1_u64; 5]);
-        assert!(!core::ptr::eq((&&&Place(&small)).held().get(), &small));
-        assert!(core::ptr::eq((&&&Place(&large)).held().get(), &large));
+        assert!(!core::ptr::eq(held!(small).get(), &small));
+        assert!(core::ptr::eq(held!(large).get(), &large));
     }
 }

@@ -1,19 +1,25 @@
 //! The traced side of a function: what runs between its entry and its return while it is on.
 //!
 //! ```text
-//! call(on, body, arguments, leave):   off   body(arguments)                      in place
-//!                                     on    start; body(arguments); leave(…)     out of line
+//! call(on, body, arguments, point):   off   body(arguments)                      in place
+//!                                     on    start; body(arguments); return       out of line
 //! ```
-//! `leave(ns, end, result)` emits the return event: the body's duration in nanoseconds, why it ended
-//! if not by returning, and the result if there is one. A panic in a body leaves through a guard.
+//! A return has `ns`, the body's duration in nanoseconds, and `end`: why it ended, if not by returning.
+//! That is all for most functions, and nothing of it depends on them but the address of the point, so
+//! that the code stands here once. Where `ret` or `err` are asked for (`read…`), a closure of the
+//! expansion emits: `leave(ns, end, result)`. A panic in a body leaves through a guard.
+
+#![allow(unsafe_code)]
 
 use core::marker::PhantomData;
 use core::mem;
 
+use tracebraid_wire::kind::Kind;
+
 use crate::__private::now;
 use crate::fields::lower;
 use crate::held::debug;
-use crate::value::{Formatted, Lowered, Value};
+use crate::value::{Bits, Formatted, Lowered, OptionalText, Value};
 
 /// How a function ended that did not return.
 type End = Option<&'static str>;
@@ -21,37 +27,77 @@ type End = Option<&'static str>;
 const UNWIND: End = Some("unwind");
 const DROPPED: End = Some("dropped");
 
+/// The kinds of `ns` and `end`.
+pub type Return = (Bits<{ Kind::U64 as u8 }>, OptionalText<{ Kind::Str as u8 }>);
+
+/// The point of a return that has no other fields.
+#[derive(Clone, Copy)]
+pub struct ReturnPoint(*const u8);
+
+impl ReturnPoint {
+    /// # Safety
+    /// `point` is the address of a point's row whose fields are of the kinds [`Return`].
+    #[inline(always)]
+    #[must_use]
+    pub const unsafe fn new(point: *const u8) -> ReturnPoint {
+        ReturnPoint(point)
+    }
+
+    /// On platforms without static keys.
+    #[must_use]
+    pub const fn none() -> ReturnPoint {
+        ReturnPoint(core::ptr::null())
+    }
+
+    /// Emits the return of what began at `start`.
+    #[cold]
+    #[inline(never)]
+    fn leave(self, start: u64, end: End) {
+        let ns = now() - start;
+        #[cfg(tracebraid_keys)]
+        {
+            use crate::__private::{HEADER_WORDS, MAX_SLOTS, fire, put};
+            const WORDS: usize = HEADER_WORDS + 2 * MAX_SLOTS;
+            let mut slots = [mem::MaybeUninit::uninit(); WORDS];
+            put::<Return, 0, _>(&mut slots, lower(&ns));
+            put::<Return, 1, _>(&mut slots, lower(&end));
+            // SAFETY: the slots are of the kinds `Return`, as is the point (`new`).
+            unsafe { fire::<Return, WORDS>(self.0, slots) };
+        }
+        #[cfg(not(tracebraid_keys))]
+        let _ = (ns, end);
+    }
+}
+
 /// The return of a body that a panic leaves.
-struct Unwinding<'a, R, L: Fn(u64, End, Option<&R>)> {
+struct Unwinding {
+    start: u64,
+    point: ReturnPoint,
+}
+
+impl Drop for Unwinding {
+    fn drop(&mut self) {
+        self.point.leave(self.start, UNWIND);
+    }
+}
+
+/// The same, where a closure emits it.
+struct UnwindingRead<'a, R, L: Fn(u64, End, Option<&R>)> {
     start: u64,
     leave: &'a L,
     result: PhantomData<fn(&R)>,
 }
 
-impl<R, L: Fn(u64, End, Option<&R>)> Drop for Unwinding<'_, R, L> {
+impl<R, L: Fn(u64, End, Option<&R>)> Drop for UnwindingRead<'_, R, L> {
     fn drop(&mut self) {
         (self.leave)(now() - self.start, UNWIND, None);
     }
 }
 
-#[inline]
-fn timed<R>(body: impl FnOnce() -> R, leave: impl Fn(u64, End, Option<&R>)) -> R {
-    let guard = Unwinding {
-        start: now(),
-        leave: &leave,
-        result: PhantomData,
-    };
-    let result = body();
-    let ns = now() - guard.start;
-    mem::forget(guard);
-    leave(ns, None, Some(&result));
-    result
-}
-
-/// One function for each number of arguments. The traced side is a tail call that passes on the
+/// Two functions for each number of arguments. The traced side is a tail call that passes on the
 /// registers in which the arguments came: the body stands first, since it may hold `self`.
 macro_rules! calls {
-    ($($call:ident $traced:ident($($argument:ident: $type:ident),*);)*) => {$(
+    ($($call:ident $traced:ident $read:ident $traced_read:ident($($argument:ident: $type:ident),*);)*) => {$(
         /// Runs a body, and emits its return where its entry was emitted.
         #[inline(always)]
         #[allow(clippy::too_many_arguments, reason = "as many as a function has")]
@@ -59,9 +105,9 @@ macro_rules! calls {
             on: bool,
             body: impl FnOnce($($type),*) -> R,
             $($argument: $type,)*
-            leave: impl Fn(u64, End, Option<&R>),
+            point: impl FnOnce() -> ReturnPoint,
         ) -> R {
-            if on { $traced(body, $($argument,)* leave) } else { body($($argument),*) }
+            if on { $traced(body, $($argument,)* point) } else { body($($argument),*) }
         }
 
         #[cold]
@@ -70,63 +116,84 @@ macro_rules! calls {
         fn $traced<$($type,)* R>(
             body: impl FnOnce($($type),*) -> R,
             $($argument: $type,)*
+            point: impl FnOnce() -> ReturnPoint,
+        ) -> R {
+            let guard = Unwinding { start: now(), point: point() };
+            let result = body($($argument),*);
+            guard.point.leave(guard.start, None);
+            mem::forget(guard);
+            result
+        }
+
+        /// The same with a return that says what the result was.
+        #[inline(always)]
+        #[allow(clippy::too_many_arguments, reason = "as many as a function has")]
+        pub fn $read<$($type,)* R>(
+            on: bool,
+            body: impl FnOnce($($type),*) -> R,
+            $($argument: $type,)*
             leave: impl Fn(u64, End, Option<&R>),
         ) -> R {
-            timed(|| body($($argument),*), leave)
+            if on { $traced_read(body, $($argument,)* leave) } else { body($($argument),*) }
+        }
+
+        #[cold]
+        #[inline(never)]
+        #[allow(clippy::too_many_arguments, reason = "as many as a function has")]
+        fn $traced_read<$($type,)* R>(
+            body: impl FnOnce($($type),*) -> R,
+            $($argument: $type,)*
+            leave: impl Fn(u64, End, Option<&R>),
+        ) -> R {
+            let guard = UnwindingRead { start: now(), leave: &leave, result: PhantomData };
+            let result = body($($argument),*);
+            let ns = now() - guard.start;
+            mem::forget(guard);
+            leave(ns, None, Some(&result));
+            result
         }
     )*};
 }
 
 calls! {
-    call0 traced0();
-    call1 traced1(a: A);
-    call2 traced2(a: A, b: B);
-    call3 traced3(a: A, b: B, c: C);
-    call4 traced4(a: A, b: B, c: C, d: D);
-    call5 traced5(a: A, b: B, c: C, d: D, e: E);
-    call6 traced6(a: A, b: B, c: C, d: D, e: E, f: F);
-    call7 traced7(a: A, b: B, c: C, d: D, e: E, f: F, g: G);
-    call8 traced8(a: A, b: B, c: C, d: D, e: E, f: F, g: G, h: H);
+    call0 traced0 read0 traced_read0();
+    call1 traced1 read1 traced_read1(a: A);
+    call2 traced2 read2 traced_read2(a: A, b: B);
+    call3 traced3 read3 traced_read3(a: A, b: B, c: C);
+    call4 traced4 read4 traced_read4(a: A, b: B, c: C, d: D);
+    call5 traced5 read5 traced_read5(a: A, b: B, c: C, d: D, e: E);
+    call6 traced6 read6 traced_read6(a: A, b: B, c: C, d: D, e: E, f: F);
+    call7 traced7 read7 traced_read7(a: A, b: B, c: C, d: D, e: E, f: F, g: G);
+    call8 traced8 read8 traced_read8(a: A, b: B, c: C, d: D, e: E, f: F, g: G, h: H);
 }
 
 /// The return of a body that stands in place: it is where this is dropped.
-pub struct Frame<L: Fn(u64, End, Option<&()>)> {
+pub struct Frame<P: Fn() -> ReturnPoint> {
     /// 0 while off.
     start: u64,
     /// Whether a panic was under way before: the body is then run by a destructor.
     panicking: bool,
-    leave: L,
+    point: P,
 }
 
-impl<L: Fn(u64, End, Option<&()>)> Frame<L> {
+impl<P: Fn() -> ReturnPoint> Frame<P> {
     /// Begins the body.
     #[inline(always)]
-    pub fn new(on: bool, leave: L) -> Frame<L> {
+    pub fn new(on: bool, point: P) -> Frame<P> {
         let (start, panicking) = if on { begin() } else { (0, false) };
         Frame {
             start,
             panicking,
-            leave,
+            point,
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn leave(&self) {
-        let unwinding = !self.panicking && std::thread::panicking();
-        (self.leave)(
-            now() - self.start,
-            if unwinding { UNWIND } else { None },
-            None,
-        );
     }
 }
 
-impl<L: Fn(u64, End, Option<&()>)> Drop for Frame<L> {
+impl<P: Fn() -> ReturnPoint> Drop for Frame<P> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.start != 0 {
-            self.leave();
+            leave_frame((self.point)(), self.start, self.panicking);
         }
     }
 }
@@ -137,18 +204,67 @@ fn begin() -> (u64, bool) {
     (now().max(1), std::thread::panicking())
 }
 
+#[cold]
+#[inline(never)]
+fn leave_frame(point: ReturnPoint, start: u64, was_panicking: bool) {
+    let unwinds = !was_panicking && std::thread::panicking();
+    point.leave(start, if unwinds { UNWIND } else { None });
+}
+
 /// The return of an `async fn`: where its result is there, or where its future is dropped before.
-pub struct Task<R, L: Fn(u64, End, Option<&R>)> {
+pub struct Task<R, L: Leave<R>> {
     /// 0 while off. One word, since every such future holds one.
     start: u64,
     leave: L,
     result: PhantomData<fn(&R)>,
 }
 
-impl<R, L: Fn(u64, End, Option<&R>)> Task<R, L> {
+/// What emits the return of a future with this result.
+pub trait Leave<R> {
+    /// Emits it, for what began at `start`.
+    fn leave(&self, start: u64, end: End, result: Option<&R>);
+}
+
+/// The return has no other fields.
+pub struct Plain<P>(P);
+
+impl<R, P: Fn() -> ReturnPoint> Leave<R> for Plain<P> {
+    #[inline(always)]
+    fn leave(&self, start: u64, end: End, _: Option<&R>) {
+        (self.0)().leave(start, end);
+    }
+}
+
+/// A closure emits it.
+pub struct Read<L>(L);
+
+impl<R, L: Fn(u64, End, Option<&R>)> Leave<R> for Read<L> {
+    #[cold]
+    #[inline(never)]
+    fn leave(&self, start: u64, end: End, result: Option<&R>) {
+        (self.0)(now() - start, end, result);
+    }
+}
+
+impl<R, P: Fn() -> ReturnPoint> Task<R, Plain<P>> {
     /// Begins the body.
     #[inline(always)]
-    pub fn new(on: bool, leave: L) -> Task<R, L> {
+    pub fn plain(on: bool, point: P) -> Self {
+        Self::new(on, Plain(point))
+    }
+}
+
+impl<R, L: Fn(u64, End, Option<&R>)> Task<R, Read<L>> {
+    /// Begins a body whose return says what the result was.
+    #[inline(always)]
+    pub fn read(on: bool, leave: L) -> Self {
+        Self::new(on, Read(leave))
+    }
+}
+
+impl<R, L: Leave<R>> Task<R, L> {
+    #[inline(always)]
+    fn new(on: bool, leave: L) -> Self {
         Task {
             start: if on { begin().0 } else { 0 },
             leave,
@@ -160,31 +276,29 @@ impl<R, L: Fn(u64, End, Option<&R>)> Task<R, L> {
     #[inline(always)]
     pub fn finish(self, result: &R) {
         if self.start != 0 {
-            self.leave(None, Some(result));
+            self.leave.leave(self.start, None, Some(result));
         }
         mem::forget(self);
     }
-
-    #[cold]
-    #[inline(never)]
-    fn leave(&self, end: End, result: Option<&R>) {
-        (self.leave)(now() - self.start, end, result);
-    }
 }
 
-impl<R, L: Fn(u64, End, Option<&R>)> Drop for Task<R, L> {
+impl<R, L: Leave<R>> Drop for Task<R, L> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.start != 0 {
-            self.leave(
-                if std::thread::panicking() {
-                    UNWIND
-                } else {
-                    DROPPED
-                },
-                None,
-            );
+            self.leave.leave(self.start, unfinished(), None);
         }
+    }
+}
+
+/// Why a future ends that has no result.
+#[cold]
+#[inline(never)]
+fn unfinished() -> End {
+    if std::thread::panicking() {
+        UNWIND
+    } else {
+        DROPPED
     }
 }
 

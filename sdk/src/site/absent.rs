@@ -7,16 +7,10 @@
 macro_rules! __point {
     (
         emit: $emit:ident,
-        point: $point:literal,
-        provider: $provider:literal,
-        name: $name:literal,
-        print: $print:literal,
-        names: $names:literal,
-        flags: $flags:literal,
-        count: $count:literal,
         kinds: $kinds:ty,
-        codes: [$($code:ident $chunk:literal)*],
-        fields: [$({ $index:tt $lowered:ident $value:ident $of:ident $shift:literal })*]
+        count: $count:literal,
+        fields: [$({ $index:tt $lowered:ident $value:ident })*],
+        text: $text:tt
     ) => {
         #[inline(always)]
         fn $emit<$($lowered: $crate::__private::Lowered),*>(
@@ -24,6 +18,19 @@ macro_rules! __point {
             ($($value,)*): ($($lowered,)*),
         ) {
             $(let _ = $value;)*
+        }
+    };
+}
+
+/// Defines the function that would know a return's point.
+#[cfg(not(tracebraid_keys))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __return_point {
+    (address: $address:ident, text: $text:tt) => {
+        #[inline(always)]
+        fn $address() -> $crate::__private::ReturnPoint {
+            $crate::__private::ReturnPoint::none()
         }
     };
 }

@@ -21,30 +21,17 @@
 
 /// Defines the function that emits an event of one point: it fills the slots and calls the
 /// trampoline. It is inlined into cold blocks, where it must not be an ordinary call: that would
-/// make the compiler save registers in the hot path.
-///
-/// `point` holds placeholders for the codes of its fields (`{c0}`…, see `fields::code`); texts are
-/// escaped for the assembler and for `asm!`, and `names` are those of all fields, each with its NUL.
-/// Called by the proc macros only.
-///
-/// It is one text with few operands, since programs have thousands of these: every operand is a
-/// constant to evaluate, every macro inside is one to expand. The assembler works out the rest.
+/// make the compiler save registers in the hot path. Called by the proc macros only.
 #[cfg(tracebraid_keys)]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __point {
     (
         emit: $emit:ident,
-        point: $point:literal,
-        provider: $provider:literal,
-        name: $name:literal,
-        print: $print:literal,
-        names: $names:literal,
-        flags: $flags:literal,
-        count: $count:literal,
         kinds: $kinds:ty,
-        codes: [$($code:ident $chunk:literal)*],
-        fields: [$({ $index:tt $lowered:ident $value:ident $of:ident $shift:literal })*]
+        count: $count:literal,
+        fields: [$({ $index:tt $lowered:ident $value:ident })*],
+        text: $text:tt
     ) => {
         #[inline(always)]
         fn $emit<$($lowered: $crate::__private::Lowered),*>(
@@ -53,131 +40,174 @@ macro_rules! __point {
         ) {
             let mut slots = [::core::mem::MaybeUninit::<u64>::uninit(); $crate::__private::HEADER_WORDS + $count * $crate::__private::MAX_SLOTS];
             $($crate::__private::put::<$kinds, $index, _>(&mut slots, $value);)*
-            let point: *const u8;
-            unsafe {
-                ::core::arch::asm!(
-                    concat!(
-                        // What the note's addresses are relative to, for readers that expect prelinked files.
-                        // Retained: rustc's default linker drops it otherwise, and the notes then say base 0.
-                        // In the segment of the text: perf takes the distance between a probe's address and its
-                        // file offset from this section's, and rustc's linker has another one for each segment.
-                        ".ifndef _.stapsdt.base\n",
-                        ".pushsection .stapsdt.base,\"axGR\",@progbits,.stapsdt.base,comdat\n",
-                        ".weak _.stapsdt.base\n",
-                        ".hidden _.stapsdt.base\n",
-                        "_.stapsdt.base: .space 1\n",
-                        ".size _.stapsdt.base, 1\n",
-                        ".popsection\n",
-                        ".endif\n",
-
-                        // The ELF note of this DSO: the bounds of its tables (`wire::note`).
-                        ".ifndef tracebraid.note\n",
-                        ".hidden __start_tracebraid_sites\n",
-                        ".hidden __stop_tracebraid_sites\n",
-                        ".hidden __start_tracebraid_points\n",
-                        ".hidden __stop_tracebraid_points\n",
-                        // Semaphores begin on a page of their own: rustc's default linker may let the page in
-                        // front be mapped twice (RELRO ends in it, .data begins in it), and the kernel then
-                        // raises a semaphore in the copy that the program does not see.
-                        ".pushsection .probes,\"awGR\",@progbits,tracebraid.note,comdat\n",
-                        ".balign 4096\n",
-                        ".popsection\n",
-                        ".pushsection .data.tracebraid.control,\"awGR\",@progbits,tracebraid.note,comdat\n",
-                        ".balign 64\n",
-                        "22: .8byte 0, 0, {owner}, 0, 0, 0, 0, 0\n",
-                        ".popsection\n",
-                        ".pushsection .note.tracebraid,\"aGR\",@note,tracebraid.note,comdat\n",
-                        ".balign 4\n",
-                        ".weak tracebraid.note\n",
-                        ".hidden tracebraid.note\n",
-                        "tracebraid.note: .4byte 24f - 23f, 26f - 25f, 1\n",
-                        "23: .asciz \"tracebraid\"\n",
-                        "24: .balign 4\n",
-                        "25: .4byte 1\n",
-                        ".4byte __start_tracebraid_sites - .\n",
-                        ".4byte __stop_tracebraid_sites - .\n",
-                        ".4byte __start_tracebraid_points - .\n",
-                        ".4byte __stop_tracebraid_points - .\n",
-                        ".4byte 22b - .\n",
-                        "26: .balign 4\n",
-                        ".popsection\n",
-                        ".endif\n",
-
-                        ".ifndef ", $point, "\n",
-
-                        // The semaphore word: USDT semaphore, then the process's own wish. In a file-backed
-                        // section, since the kernel raises nothing in .bss.
-                        ".pushsection .probes,\"awGR\",@progbits,", $point, ",comdat\n",
-                        ".balign 4\n",
-                        ".weak ", $point, ".semaphore\n",
-                        ".hidden ", $point, ".semaphore\n",
-                        $point, ".semaphore: .2byte 0, 0\n",
-                        ".popsection\n",
-
-                        ".pushsection tracebraid_schema,\"aGR\",@progbits,", $point, ",comdat\n",
-                        ".balign 4\n",
-                        "3: .4byte 4f - 3b\n",
-                        ".2byte 1\n",
-                        ".byte ", $flags, ", ", $count, "\n",
-                        $(".byte ({", stringify!($of), "} >> ", $shift, ") & 255\n",)*
-                        ".asciz \"", $provider, "\"\n",
-                        ".asciz \"", $name, "\"\n",
-                        ".asciz \"", $print, "\"\n",
-                        ".ascii \"", $names, "\"\n",
-                        "4:\n",
-                        ".popsection\n",
-
-                        ".pushsection .text.tracebraid,\"axGR\",@progbits,", $point, ",comdat\n",
-                        $crate::__asm_stub!($point), "\n",
-                        ".popsection\n",
-
-                        // The USDT note (SystemTap's "UserSpaceProbeImplementation"): owner, type 3, then the
-                        // probe's address, the base's, the semaphore's, and three strings.
-                        ".pushsection .note.stapsdt,\"G\",@note,", $point, ",comdat\n",
-                        ".balign 4\n",
-                        ".4byte 8f - 7f, 20f - 9f, 3\n",
-                        "7: .asciz \"stapsdt\"\n",
-                        "8: .balign 4\n",
-                        "9: .8byte 6b\n",
-                        ".8byte _.stapsdt.base\n",
-                        ".8byte ", $point, ".semaphore\n",
-                        ".asciz \"", $provider, "\"\n",
-                        ".asciz \"", $name, "\"\n",
-                        $crate::__note_arguments!($($of $shift)*),
-                        ".byte 0\n",
-                        "20: .balign 4\n",
-                        ".popsection\n",
-
-                        ".pushsection .bss.tracebraid,\"awGR\",@nobits,", $point, ",comdat\n",
-                        ".balign 8\n",
-                        "21: .zero 48\n",
-                        ".popsection\n",
-
-                        ".pushsection tracebraid_points,\"aGR\",@progbits,", $point, ",comdat\n",
-                        ".balign 8\n",
-                        ".weak ", $point, "\n",
-                        ".hidden ", $point, "\n",
-                        $point, ": .4byte 3b - .\n",
-                        ".4byte ", $point, ".semaphore - .\n",
-                        ".4byte 5b - .\n",
-                        ".4byte 6b - .\n",
-                        ".4byte 21b - .\n",
-                        ".4byte .Ltracebraid_shown\n",
-                        ".4byte .Ltracebraid_flags | .Ltracebraid_words, 0\n",
-                        ".popsection\n",
-                        ".endif\n",
-
-                        $crate::__asm_point!($point)
-                    ),
-                    $($code = const $crate::__private::code::<$kinds>($chunk),)*
-                    owner = sym $crate::__private::OWNER,
-                    point = out(reg) point,
-                    options(nomem, nostack, preserves_flags)
-                );
-            }
+            let point = $crate::__point_text! { $kinds, $text };
             unsafe { $crate::__private::fire::<$kinds, { $crate::__private::HEADER_WORDS + $count * $crate::__private::MAX_SLOTS }>(point, slots) };
         }
     };
+}
+
+/// Defines the function that knows the point of a return without `ret` and `err`. All of these have the
+/// same fields, so that they are emitted by one function of the SDK (`traced`). Called by the proc macros
+/// only.
+#[cfg(tracebraid_keys)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __return_point {
+    (address: $address:ident, text: $text:tt) => {
+        #[inline(always)]
+        fn $address() -> $crate::__private::ReturnPoint {
+            let point = $crate::__point_text! { $crate::__private::Return, $text };
+            unsafe { $crate::__private::ReturnPoint::new(point) }
+        }
+    };
+}
+
+/// The assembly of a point, and its address.
+///
+/// `point` holds placeholders for the codes of its fields (`{c0}`…, see `fields::code`); texts are
+/// escaped for the assembler and for `asm!`, and `names` are those of all fields, each with its NUL.
+///
+/// It is one text with few operands, since programs have thousands of these: every operand is a
+/// constant to evaluate, every macro inside is one to expand. The assembler works out the rest.
+#[cfg(tracebraid_keys)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __point_text {
+    ($kinds:ty, {
+        point: $point:literal,
+        provider: $provider:literal,
+        name: $name:literal,
+        print: $print:literal,
+        names: $names:literal,
+        flags: $flags:literal,
+        count: $count:literal,
+        codes: [$($code:ident $chunk:literal)*],
+        fields: [$($of:ident $shift:literal)*]
+    }) => {{
+        let point: *const u8;
+        unsafe {
+            ::core::arch::asm!(
+                concat!(
+                    // What the note's addresses are relative to, for readers that expect prelinked files.
+                    // Retained: rustc's default linker drops it otherwise, and the notes then say base 0.
+                    // In the segment of the text: perf takes the distance between a probe's address and its
+                    // file offset from this section's, and rustc's linker has another one for each segment.
+                    ".ifndef _.stapsdt.base\n",
+                    ".pushsection .stapsdt.base,\"axGR\",@progbits,.stapsdt.base,comdat\n",
+                    ".weak _.stapsdt.base\n",
+                    ".hidden _.stapsdt.base\n",
+                    "_.stapsdt.base: .space 1\n",
+                    ".size _.stapsdt.base, 1\n",
+                    ".popsection\n",
+                    ".endif\n",
+
+                    // The ELF note of this DSO: the bounds of its tables (`wire::note`).
+                    ".ifndef tracebraid.note\n",
+                    ".hidden __start_tracebraid_sites\n",
+                    ".hidden __stop_tracebraid_sites\n",
+                    ".hidden __start_tracebraid_points\n",
+                    ".hidden __stop_tracebraid_points\n",
+                    // Semaphores begin on a page of their own: rustc's default linker may let the page in
+                    // front be mapped twice (RELRO ends in it, .data begins in it), and the kernel then
+                    // raises a semaphore in the copy that the program does not see.
+                    ".pushsection .probes,\"awGR\",@progbits,tracebraid.note,comdat\n",
+                    ".balign 4096\n",
+                    ".popsection\n",
+                    ".pushsection .data.tracebraid.control,\"awGR\",@progbits,tracebraid.note,comdat\n",
+                    ".balign 64\n",
+                    "22: .8byte 0, 0, {owner}, 0, 0, 0, 0, 0\n",
+                    ".popsection\n",
+                    ".pushsection .note.tracebraid,\"aGR\",@note,tracebraid.note,comdat\n",
+                    ".balign 4\n",
+                    ".weak tracebraid.note\n",
+                    ".hidden tracebraid.note\n",
+                    "tracebraid.note: .4byte 24f - 23f, 26f - 25f, 1\n",
+                    "23: .asciz \"tracebraid\"\n",
+                    "24: .balign 4\n",
+                    "25: .4byte 1\n",
+                    ".4byte __start_tracebraid_sites - .\n",
+                    ".4byte __stop_tracebraid_sites - .\n",
+                    ".4byte __start_tracebraid_points - .\n",
+                    ".4byte __stop_tracebraid_points - .\n",
+                    ".4byte 22b - .\n",
+                    "26: .balign 4\n",
+                    ".popsection\n",
+                    ".endif\n",
+
+                    ".ifndef ", $point, "\n",
+
+                    // The semaphore word: USDT semaphore, then the process's own wish. In a file-backed
+                    // section, since the kernel raises nothing in .bss.
+                    ".pushsection .probes,\"awGR\",@progbits,", $point, ",comdat\n",
+                    ".balign 4\n",
+                    ".weak ", $point, ".semaphore\n",
+                    ".hidden ", $point, ".semaphore\n",
+                    $point, ".semaphore: .2byte 0, 0\n",
+                    ".popsection\n",
+
+                    ".pushsection tracebraid_schema,\"aGR\",@progbits,", $point, ",comdat\n",
+                    ".balign 4\n",
+                    "3: .4byte 4f - 3b\n",
+                    ".2byte 1\n",
+                    ".byte ", $flags, ", ", $count, "\n",
+                    $(".byte ({", stringify!($of), "} >> ", $shift, ") & 255\n",)*
+                    ".asciz \"", $provider, "\"\n",
+                    ".asciz \"", $name, "\"\n",
+                    ".asciz \"", $print, "\"\n",
+                    ".ascii \"", $names, "\"\n",
+                    "4:\n",
+                    ".popsection\n",
+
+                    ".pushsection .text.tracebraid,\"axGR\",@progbits,", $point, ",comdat\n",
+                    $crate::__asm_stub!($point), "\n",
+                    ".popsection\n",
+
+                    // The USDT note (SystemTap's "UserSpaceProbeImplementation"): owner, type 3, then the
+                    // probe's address, the base's, the semaphore's, and three strings.
+                    ".pushsection .note.stapsdt,\"G\",@note,", $point, ",comdat\n",
+                    ".balign 4\n",
+                    ".4byte 8f - 7f, 20f - 9f, 3\n",
+                    "7: .asciz \"stapsdt\"\n",
+                    "8: .balign 4\n",
+                    "9: .8byte 6b\n",
+                    ".8byte _.stapsdt.base\n",
+                    ".8byte ", $point, ".semaphore\n",
+                    ".asciz \"", $provider, "\"\n",
+                    ".asciz \"", $name, "\"\n",
+                    $crate::__note_arguments!($($of $shift)*),
+                    ".byte 0\n",
+                    "20: .balign 4\n",
+                    ".popsection\n",
+
+                    ".pushsection .bss.tracebraid,\"awGR\",@nobits,", $point, ",comdat\n",
+                    ".balign 8\n",
+                    "21: .zero 48\n",
+                    ".popsection\n",
+
+                    ".pushsection tracebraid_points,\"aGR\",@progbits,", $point, ",comdat\n",
+                    ".balign 8\n",
+                    ".weak ", $point, "\n",
+                    ".hidden ", $point, "\n",
+                    $point, ": .4byte 3b - .\n",
+                    ".4byte ", $point, ".semaphore - .\n",
+                    ".4byte 5b - .\n",
+                    ".4byte 6b - .\n",
+                    ".4byte 21b - .\n",
+                    ".4byte .Ltracebraid_shown\n",
+                    ".4byte .Ltracebraid_flags | .Ltracebraid_words, 0\n",
+                    ".popsection\n",
+                    ".endif\n",
+
+                    $crate::__asm_point!($point)
+                ),
+                $($code = const $crate::__private::code::<$kinds>($chunk),)*
+                owner = sym $crate::__private::OWNER,
+                point = out(reg) point,
+                options(nomem, nostack, preserves_flags)
+            );
+        }
+        point
+    }};
 }
 
 /// The note's arguments: slots in memory that the stub's first argument leads to, at their true width and
