@@ -346,9 +346,17 @@ plugin round 1 evaluated 1
 plugin round 1 gone true
 plugin round 2 evaluated 1
 plugin round 2 gone true
+plugin switches on true
+program keeps on true
+both leave on true
+both leave off true
+plugin with a copy gone true
 plugin off evaluated 0
 plugin points 3
 hit plugin:work id=3 name=plugin evaluated=0
 hit plugin:shout volume=3
 hit plugin:shout__return ns=_ end=None
-plugin at last evaluated 1";
+plugin at last evaluated 1
+plugin with a thread keeps 3 points
+plugin with a callback keeps 3 points
+plugin's callback sees 40";

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use tracebraid::{Attachment, Tracepoint};
@@ -41,6 +42,9 @@ pub fn run(plugin: Option<&str>) {
     let status = tracebraid::status();
     assert!(status.text.is_ok() && status.helper.is_ok(), "{status}");
     assert_eq!((status.sites_on, status.panics, status.nested), (0, 0, 0));
+    if let Some(plugin) = plugin {
+        kept_loaded(Path::new(plugin));
+    }
 }
 
 /// A wish holds for a library that is loaded later, closed and loaded again.
@@ -54,12 +58,10 @@ fn loaded_twice(path: &Path) {
         plugin.work(1);
         println!("plugin round {round} evaluated {}", plugin.evaluated());
         plugin.close();
-        let gone = tracebraid::tracepoints()
-            .iter()
-            .all(|point| point.provider() != "plugin");
-        println!("plugin round {round} gone {gone}");
+        println!("plugin round {round} gone {}", is_gone());
     }
     tracebraid::disable("plugin:work").expect("a wish");
+    two_copies(path);
     let plugin = Plugin::open(path);
     tracebraid::settle().expect("the process can patch itself");
     plugin.work(2);
@@ -78,6 +80,82 @@ fn loaded_twice(path: &Path) {
     plugin.work(4);
     print_hits();
     println!("plugin at last evaluated {}", plugin.evaluated());
+}
+
+/// A library is not unloaded under its helper thread, nor under its callbacks.
+fn kept_loaded(path: &Path) {
+    static SUM: AtomicU64 = AtomicU64::new(0);
+    println!(
+        "plugin with a thread keeps {} points",
+        points_kept(path, "thread", |plugin| {
+            plugin.init();
+            // Until the thread looks around.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        })
+    );
+    println!(
+        "plugin with a callback keeps {} points",
+        points_kept(path, "callback", |plugin| plugin.attach(&SUM))
+    );
+    shapes::plain(40, 2);
+    println!("plugin's callback sees {}", SUM.load(Ordering::Relaxed));
+}
+
+/// How many of the library's points are left when it has been closed after `work`.
+fn points_kept(path: &Path, name: &str, work: impl FnOnce(&Plugin)) -> usize {
+    let loaded = || {
+        let points = tracebraid::tracepoints();
+        points
+            .iter()
+            .filter(|point| point.provider() == "plugin")
+            .count()
+    };
+    let before = loaded();
+    // A file of another name is another library.
+    let copy = path.with_extension(name);
+    std::fs::copy(path, &copy).expect("a copy");
+    let plugin = Plugin::open(&copy);
+    std::fs::remove_file(&copy).expect("the copy goes");
+    work(&plugin);
+    plugin.close();
+    loaded() - before
+}
+
+/// The library's copy of the SDK and the program's switch the same tracepoint.
+fn two_copies(path: &Path) {
+    let plugin = Plugin::open(path);
+    let evaluates = || {
+        let before = shapes::evaluated();
+        shapes::plain(1, 1);
+        shapes::evaluated() > before
+    };
+    plugin.switch(true);
+    println!("plugin switches on {}", evaluates());
+    tracebraid::enable("shapes:plain").expect("the process can patch itself");
+    plugin.switch(false);
+    println!("program keeps on {}", evaluates());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..500 {
+                tracebraid::enable("shapes:plain").expect("the process can patch itself");
+                tracebraid::disable("shapes:plain").expect("the process can patch itself");
+            }
+        });
+        for _ in 0..500 {
+            plugin.switch(true);
+            plugin.switch(false);
+        }
+    });
+    println!("both leave on {}", evaluates());
+    tracebraid::disable("shapes:plain").expect("the process can patch itself");
+    println!("both leave off {}", !evaluates());
+    plugin.close();
+    println!("plugin with a copy gone {}", is_gone());
+}
+
+fn is_gone() -> bool {
+    let points = tracebraid::tracepoints();
+    points.iter().all(|point| point.provider() != "plugin")
 }
 
 fn attach(point: &Tracepoint) -> Attachment {

@@ -24,6 +24,42 @@ fn shout(volume: i32) -> u64 {
     volume.unsigned_abs().into()
 }
 
+/// Enables or disables a tracepoint of the program, through the library's copy of the SDK. Says whether
+/// the program can be patched.
+#[unsafe(no_mangle)]
+pub extern "C" fn plugin_switch(on: bool) -> bool {
+    let pattern = "shapes:plain";
+    let switched = if on {
+        tracebraid::enable(pattern)
+    } else {
+        tracebraid::disable(pattern)
+    };
+    switched.is_ok()
+}
+
+/// Puts a callback of the library on a tracepoint of the program, for good. It adds what it is called
+/// with to the given counter.
+#[unsafe(no_mangle)]
+pub extern "C" fn plugin_attach(sum: &'static AtomicU64) {
+    let points = tracebraid::tracepoints();
+    let plain = points
+        .iter()
+        .find(|point| point.name() == "plain")
+        .expect("the tracepoint");
+    let attachment = plain.attach(move |event| {
+        if let Some(tracebraid::FieldValue::Unsigned(id)) = event.field("order_id") {
+            sum.fetch_add(id, Ordering::Relaxed);
+        }
+    });
+    std::mem::forget(attachment.expect("the process can patch itself"));
+}
+
+/// Starts the helper thread of the library's copy of the SDK.
+#[unsafe(no_mangle)]
+pub extern "C" fn plugin_init() {
+    tracebraid::init();
+}
+
 /// How often the fields of `plugin:work` were evaluated since the library was loaded.
 #[unsafe(no_mangle)]
 pub extern "C" fn plugin_evaluated() -> u64 {
