@@ -175,6 +175,26 @@ pub(crate) fn for_each(mut visit: impl FnMut(&Dso<'_>) -> bool) {
     unsafe { libc::dl_iterate_phdr(Some(callback), (&raw mut visit).cast()) };
 }
 
+/// Keeps the object that this copy of the SDK is in from being unloaded: callbacks lead into it.
+pub(crate) fn keep_this_loaded() {
+    #[cfg(not(target_feature = "crt-static"))]
+    {
+        static ONCE: std::sync::Once = std::sync::Once::new();
+        ONCE.call_once(|| {
+            // SAFETY: all zeros is a `Dl_info`, which `dladdr` fills for an address of ours; the name is
+            // the loader's own, and RTLD_NOLOAD loads nothing. The executable is kept anyway.
+            unsafe {
+                let mut info: libc::Dl_info = std::mem::zeroed();
+                let here = keep_this_loaded as fn() as *const c_void;
+                if libc::dladdr(here, &raw mut info) != 0 && !info.dli_fname.is_null() {
+                    let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
+                    libc::dlopen(info.dli_fname, flags);
+                }
+            }
+        });
+    }
+}
+
 /// How many objects were loaded and unloaded so far: when it changes, look again.
 pub(crate) fn generation() -> (u64, u64) {
     unsafe extern "C" fn first(

@@ -29,8 +29,13 @@ use crate::state::{HotRow, Point, State};
 #[repr(C)]
 pub(crate) struct Callbacks {
     call: unsafe extern "C" fn(*const Callbacks, row: *const u8, slots: *const u64),
+    /// Whose list it is: the address of that copy's `COPY`.
+    copy: *const u8,
     entries: Vec<Arc<Entry>>,
 }
+
+/// Tells this copy of the SDK from others in the process.
+static COPY: u8 = 0;
 
 struct Entry {
     id: u64,
@@ -53,18 +58,19 @@ impl Tracepoint {
     ///
     /// Several callbacks may be attached, from several threads; they are called in that order. A
     /// callback may hit tracepoints itself; hits of a tracepoint from within its own callbacks skip
-    /// the callbacks. A panic in a callback is caught, and counted in [`status`](crate::status()). The library
-    /// that holds the tracepoint is kept loaded from now on.
+    /// the callbacks. A panic in a callback is caught, and counted in [`status`](crate::status()). The
+    /// libraries that hold the tracepoint and the caller's copy of this crate are kept loaded from now on.
     ///
     /// # Errors
-    /// The object has been unloaded, or the process cannot patch its own code (the callback is then
-    /// not attached).
+    /// The object has been unloaded, another library's copy of this crate has callbacks on the
+    /// tracepoint, or the process cannot patch its own code (the callback is then not attached).
     pub fn attach(
         &self,
         callback: impl Fn(&Event<'_>) + Send + Sync + 'static,
     ) -> Result<Attachment> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         keep_loaded(&self.0)?;
+        dso::keep_this_loaded();
         let entry = Arc::new(Entry {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             tracepoint: Arc::clone(&self.0),
@@ -131,6 +137,7 @@ fn change(tracepoint: &Arc<Description>, edit: impl FnOnce(&mut Vec<Arc<Entry>>)
     let mut outcome = Outcome::default();
     let mut old = ptr::null_mut();
     let mut edit = Some(edit);
+    let mut foreign = false;
     let mut locked = gate::lock();
     with_row(tracepoint, |dso, row| {
         let Some(edit) = edit.take() else { return };
@@ -144,8 +151,13 @@ fn change(tracepoint: &Arc<Description>, edit: impl FnOnce(&mut Vec<Arc<Entry>>)
                 });
             }
             let before = state.callbacks.load(Ordering::Relaxed);
-            // SAFETY: the list is freed under this lock only.
+            // SAFETY: the list is freed under this lock only. Of another copy's only the part that all
+            // copies share is looked at.
             let mut entries = match unsafe { before.as_ref() } {
+                Some(list) if !ptr::eq(list.copy, &raw const COPY) => {
+                    foreign = true;
+                    return;
+                }
                 Some(list) => list.entries.clone(),
                 None => Vec::new(),
             };
@@ -154,6 +166,7 @@ fn change(tracepoint: &Arc<Description>, edit: impl FnOnce(&mut Vec<Arc<Entry>>)
                 true => ptr::null_mut(),
                 false => Box::into_raw(Box::new(Callbacks {
                     call: call_all,
+                    copy: &raw const COPY,
                     entries,
                 })),
             };
@@ -164,6 +177,15 @@ fn change(tracepoint: &Arc<Description>, edit: impl FnOnce(&mut Vec<Arc<Entry>>)
     drop(locked);
     if edit.is_some() {
         return Err(unloaded(tracepoint));
+    }
+    if foreign {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "another library's copy of tracebraid has callbacks on {}:{}",
+                tracepoint.provider, tracepoint.name
+            ),
+        ));
     }
     if outcome.switched > 0 {
         gate::text::publish();
