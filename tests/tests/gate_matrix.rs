@@ -358,5 +358,8 @@ hit plugin:shout volume=3
 hit plugin:shout__return ns=_ end=None
 plugin at last evaluated 1
 plugin with a thread keeps 3 points
+plugin attaches beside the program false
+plugin with a refused callback keeps 3 points
+plugin attaches alone true
 plugin with a callback keeps 3 points
 plugin's callback sees 40";

@@ -93,10 +93,19 @@ fn kept_loaded(path: &Path) {
             std::thread::sleep(std::time::Duration::from_millis(20));
         })
     );
-    println!(
-        "plugin with a callback keeps {} points",
-        points_kept(path, "callback", |plugin| plugin.attach(&SUM))
-    );
+    // The program's own callback comes first: copies of the SDK do not share a list.
+    let points = tracebraid::tracepoints();
+    let plain = points.iter().find(|point| point.name() == "plain");
+    let ours = attach(plain.expect("the tracepoint"));
+    let refused = points_kept(path, "refused", |plugin| {
+        println!("plugin attaches beside the program {}", plugin.attach(&SUM));
+    });
+    drop(ours);
+    println!("plugin with a refused callback keeps {refused} points");
+    let kept = points_kept(path, "callback", |plugin| {
+        println!("plugin attaches alone {}", plugin.attach(&SUM));
+    });
+    println!("plugin with a callback keeps {kept} points");
     shapes::plain(40, 2);
     println!("plugin's callback sees {}", SUM.load(Ordering::Relaxed));
 }

@@ -12,7 +12,7 @@ pub struct Plugin {
     evaluated: extern "C" fn() -> u64,
     switch: extern "C" fn(bool) -> bool,
     init: extern "C" fn(),
-    attach: extern "C" fn(&'static AtomicU64),
+    attach: extern "C" fn(&'static AtomicU64) -> bool,
 }
 
 /// A function of the library, of the type that is asked for.
@@ -36,7 +36,11 @@ impl Plugin {
             evaluated: function!(handle, c"plugin_evaluated", extern "C" fn() -> u64),
             switch: function!(handle, c"plugin_switch", extern "C" fn(bool) -> bool),
             init: function!(handle, c"plugin_init", extern "C" fn()),
-            attach: function!(handle, c"plugin_attach", extern "C" fn(&'static AtomicU64)),
+            attach: function!(
+                handle,
+                c"plugin_attach",
+                extern "C" fn(&'static AtomicU64) -> bool
+            ),
         }
     }
 
@@ -58,9 +62,9 @@ impl Plugin {
         (self.init)();
     }
 
-    /// Puts a callback of the library on `shapes:plain`, which adds to `sum`.
-    pub fn attach(&self, sum: &'static AtomicU64) {
-        (self.attach)(sum);
+    /// Puts a callback of the library on `shapes:plain`, which adds to `sum`; says whether it could.
+    pub fn attach(&self, sum: &'static AtomicU64) -> bool {
+        (self.attach)(sum)
     }
 
     /// Unloads the library.

@@ -38,9 +38,9 @@ pub extern "C" fn plugin_switch(on: bool) -> bool {
 }
 
 /// Puts a callback of the library on a tracepoint of the program, for good. It adds what it is called
-/// with to the given counter.
+/// with to the given counter. Says whether it could be attached.
 #[unsafe(no_mangle)]
-pub extern "C" fn plugin_attach(sum: &'static AtomicU64) {
+pub extern "C" fn plugin_attach(sum: &'static AtomicU64) -> bool {
     let points = tracebraid::tracepoints();
     let plain = points
         .iter()
@@ -51,7 +51,9 @@ pub extern "C" fn plugin_attach(sum: &'static AtomicU64) {
             sum.fetch_add(id, Ordering::Relaxed);
         }
     });
-    std::mem::forget(attachment.expect("the process can patch itself"));
+    let attached = attachment.is_ok();
+    std::mem::forget(attachment);
+    attached
 }
 
 /// Starts the helper thread of the library's copy of the SDK.
