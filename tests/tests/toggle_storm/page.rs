@@ -11,13 +11,18 @@ use super::HITS;
 
 const PAGE: u64 = 4096;
 
-/// A function that can be probed.
-pub(crate) type Neighbour = extern "C" fn(u64) -> u64;
+/// A function that can be probed: all of them compute the same.
+pub(crate) type Neighbour = extern "C" fn(u64, u64) -> u64;
+
+/// What they compute.
+pub(crate) fn expected(n: u64, other: u64) -> u64 {
+    n.wrapping_mul(5) ^ other
+}
 
 #[inline(never)]
 #[unsafe(link_section = ".text.storm")]
-extern "C" fn before(n: u64) -> u64 {
-    black_box(n) + 7
+extern "C" fn before(n: u64, other: u64) -> u64 {
+    expected(black_box(n), other)
 }
 
 /// Hits `storm`, between values that must survive it.
@@ -31,22 +36,23 @@ pub(crate) extern "C" fn site(n: u64, other: u64) -> u64 {
 
 #[inline(never)]
 #[unsafe(link_section = ".text.storm")]
-extern "C" fn after(n: u64) -> u64 {
-    black_box(n) + 7
+extern "C" fn after(n: u64, other: u64) -> u64 {
+    expected(black_box(n), other)
 }
 
-/// A function whose first byte is on the page of the site's eight.
+/// A function whose first byte is on the page of the site's eight. Where both neighbours are on another
+/// page, it is the site's own function, whose first bytes are not the site.
 pub(crate) fn neighbour() -> (Neighbour, u64) {
-    let sites = tracebraid::tracepoints();
-    let storm = sites
+    let points = tracebraid::tracepoints();
+    let storm = points
         .iter()
         .find(|point| point.name() == "storm")
         .expect("the tracepoint");
-    let page = storm.sites()[0].address as u64 / PAGE;
-    let functions: [Neighbour; 2] = [before, after];
+    let key = storm.sites()[0].address as u64;
+    let functions: [Neighbour; 3] = [before, after, site];
     functions
         .into_iter()
         .map(|function| (function, (function as *const ()).addr() as u64))
-        .find(|(_, address)| address / PAGE == page)
-        .expect("one of two neighbours is on the site's page")
+        .find(|&(_, address)| address / PAGE == key / PAGE && address != key)
+        .expect("one of three functions begins on the site's page")
 }
