@@ -128,6 +128,11 @@ impl HotRow {
         self.leads_to(16)
     }
 
+    /// How many fields there are.
+    pub(crate) fn fields(self) -> usize {
+        self.word(28) as usize
+    }
+
     pub(crate) fn flags(self) -> u32 {
         self.word(24)
     }

@@ -1,18 +1,70 @@
 //! From slots to a record's bytes (`wire::record`).
 //!
 //! One pass over the kinds, into a buffer on the stack: what a record needs is known before the append,
-//! which is one restartable sequence and must only copy.
+//! which is one restartable sequence and must only copy. A text may take what the other fields leave,
+//! and is cut there; fields of fixed size always find room.
+
+#![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use tracebraid_wire::kind::{FieldKind, Kind};
+use tracebraid_wire::kind::{FieldKind, Kind, MAX_SLOTS};
 use tracebraid_wire::record::HEADER;
+
+use crate::fields::MAX_FIELDS;
 
 /// Words of the buffer: the longest record that the SDK writes.
 pub(crate) const WORDS: usize = 160;
+/// The most bytes that a field takes besides its text: presence, padding, two words.
+const FIXED: usize = 8 * MAX_SLOTS;
 
-/// The words of a record in the making. Word 0 and 1, the header, are the append's business.
+const _: () = assert!(HEADER + MAX_FIELDS * FIXED < WORDS * 8);
+
+/// What to do with a field of some kind.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// One slot, so many bytes wide.
+    Word(u8),
+    /// Two slots of 8 bytes.
+    Wide,
+    /// Seconds and nanoseconds.
+    Duration,
+    /// Address and length.
+    Text,
+    /// Perhaps nothing: a byte, then the required form.
+    Optional,
+    /// No kind.
+    None,
+}
+
+/// By the byte of a kind.
+static FORMS: [Form; 256] = {
+    let mut forms = [Form::None; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        if let Some(field) = FieldKind::from_byte(byte as u8) {
+            forms[byte] = if field.optional {
+                Form::Optional
+            } else {
+                required(field.kind)
+            };
+        }
+        byte += 1;
+    }
+    forms
+};
+
+const fn required(kind: Kind) -> Form {
+    match kind {
+        Kind::Str | Kind::Bytes | Kind::Formatted => Form::Text,
+        Kind::U128 | Kind::I128 => Form::Wide,
+        Kind::Duration => Form::Duration,
+        _ => Form::Word(kind.slots()[0].unsigned_abs()),
+    }
+}
+
+/// The words of a record in the making. Word 0 and 1 are the header.
 pub(crate) struct Encoder {
     words: [MaybeUninit<u64>; WORDS],
     /// Bytes written, header included.
@@ -28,46 +80,80 @@ impl Encoder {
         }
     }
 
-    /// Writes the fields of these kinds. Text is cut where the buffer ends; a field that finds no room at
-    /// all ends the record.
+    /// Writes the fields of these kinds.
     ///
     /// # Safety
-    /// The slots are those of a hit with these kinds, and the addresses in them are alive.
-    #[inline]
+    /// The slots are those of a hit with these kinds, at most [`MAX_FIELDS`], and the addresses in them
+    /// are alive.
+    #[inline(always)]
     pub(crate) unsafe fn fields(&mut self, kinds: &[u8], mut slots: *const u64) {
+        let mut left = kinds.len();
         for &byte in kinds {
-            let Some(field) = FieldKind::from_byte(byte) else {
-                return;
-            };
-            // SAFETY: the hit has as many slots as the kinds say.
-            let slot = |index: usize| unsafe { slots.add(index).read() };
-            let first = usize::from(field.has_presence_slot());
-            if field.optional {
-                let present = slot(0) != 0;
-                self.put(u64::from(present), 1);
-                if !present {
-                    // SAFETY: as above.
-                    slots = unsafe { slots.add(field.slot_count()) };
-                    continue;
-                }
+            left -= 1;
+            // SAFETY: the hit has as many slots as the kinds say; a field of fixed size has room, since
+            // texts leave it.
+            unsafe {
+                slots = match FORMS[usize::from(byte)] {
+                    Form::Optional => self.optional(byte, slots, left),
+                    form => self.field(form, slots, left),
+                };
             }
-            match field.kind {
-                Kind::Str | Kind::Bytes | Kind::Formatted => {
-                    // SAFETY: address and length of live bytes.
-                    unsafe { self.text(slot(0) as usize as *const u8, slot(1) as usize) };
+        }
+    }
+
+    /// # Safety
+    /// As for [`fields`](Self::fields): `slots` are those of the field, `left` follow it.
+    #[inline(always)]
+    unsafe fn field(&mut self, form: Form, slots: *const u64, left: usize) -> *const u64 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match form {
+                Form::Word(width) => {
+                    self.put(slots.read(), width.into());
+                    slots.add(1)
                 }
-                Kind::U128 | Kind::I128 => {
-                    self.put(slot(first), 8);
-                    self.put(slot(first + 1), 8);
+                Form::Text => {
+                    self.text(
+                        slots.read() as usize as *const u8,
+                        slots.add(1).read() as usize,
+                        left,
+                    );
+                    slots.add(2)
                 }
-                Kind::Duration => {
-                    self.put(slot(first), 8);
-                    self.put(slot(first + 1), 4);
+                Form::Wide => {
+                    self.put(slots.read(), 8);
+                    self.put(slots.add(1).read(), 8);
+                    slots.add(2)
                 }
-                _ => self.put(slot(first), field.kind.slots()[0].unsigned_abs().into()),
+                Form::Duration => {
+                    self.put(slots.read(), 8);
+                    self.put(slots.add(1).read(), 4);
+                    slots.add(2)
+                }
+                Form::Optional | Form::None => slots,
             }
-            // SAFETY: as above.
-            slots = unsafe { slots.add(field.slot_count()) };
+        }
+    }
+
+    /// # Safety
+    /// As for [`field`](Self::field).
+    unsafe fn optional(&mut self, byte: u8, slots: *const u64, left: usize) -> *const u64 {
+        let Some(field) = FieldKind::from_byte(byte) else {
+            return slots;
+        };
+        // SAFETY: an optional field has a presence slot, or an address that is null without a value; the
+        // field's slots follow or are these.
+        unsafe {
+            let present = slots.read() != 0;
+            self.put(present.into(), 1);
+            if present {
+                self.field(
+                    required(field.kind),
+                    slots.add(field.has_presence_slot().into()),
+                    left,
+                );
+            }
+            slots.add(field.slot_count())
         }
     }
 
@@ -82,78 +168,93 @@ impl Encoder {
     }
 
     /// Writes the low `width` bytes (1, 2, 4, 8) at their alignment. The rest of the word they are in is
-    /// zero or already written: no byte of a finished word is left as it was on the stack.
+    /// zero or already written, so that no byte of a record is left as it was on the stack.
+    ///
+    /// # Safety
+    /// There is room.
     #[inline(always)]
-    fn put(&mut self, value: u64, width: usize) {
-        let start = self.bytes.next_multiple_of(width);
-        if start + width > WORDS * 8 {
-            return;
-        }
-        let word = self.words[start / 8].as_mut_ptr();
-        let place = start % 8;
-        let mask = u64::MAX >> (64 - 8 * width);
-        // SAFETY: a word of the buffer, written before where the place is not its beginning.
-        unsafe {
-            let before = if place == 0 { 0 } else { word.read() };
-            word.write(before | (value & mask) << (8 * place));
-        }
+    unsafe fn put(&mut self, value: u64, width: usize) {
+        let start = (self.bytes + width - 1) & !(width - 1);
         self.bytes = start + width;
+        debug_assert!(self.bytes <= WORDS * 8);
+        // SAFETY: within the buffer; a word that is begun was written whole, as was its beginning.
+        unsafe {
+            let buffer = self.words.as_mut_ptr();
+            let word = buffer.add(start / 8).cast::<u64>();
+            if start.is_multiple_of(8) {
+                let mask = u64::MAX >> (64 - 8 * width);
+                word.write(value & mask);
+                return;
+            }
+            let place = buffer.cast::<u8>().add(start);
+            match width {
+                1 => place.write(value as u8),
+                2 => place.cast::<u16>().write(value as u16),
+                _ => place.cast::<u32>().write(value as u32),
+            }
+        }
     }
 
     /// # Safety
-    /// `length` bytes at `address` are alive.
-    #[inline]
-    unsafe fn text(&mut self, address: *const u8, length: usize) {
-        let start = self.bytes.next_multiple_of(4) + 8;
-        let kept = length.min((WORDS * 8).saturating_sub(start));
-        self.put(kept as u64, 4);
-        self.put(u64::from(u32::try_from(length).unwrap_or(u32::MAX)), 4);
-        if kept == 0 || self.bytes != start {
-            return;
-        }
-        let end = start + kept;
-        // The text may not fill its last word.
-        let last = (end - 1) / 8;
-        if last * 8 >= start {
-            self.words[last].write(0);
-        }
-        // SAFETY: `kept` bytes are alive at the address, and fit the buffer from `start` on.
+    /// `length` bytes at `address` are alive; `left` fields follow.
+    #[inline(always)]
+    unsafe fn text(&mut self, address: *const u8, length: usize, left: usize) {
+        let start = ((self.bytes + 3) & !3) + 8;
+        let room = WORDS * 8 - FIXED * left - start;
+        let kept = length.min(room);
+        let full = length.min(u32::MAX as usize);
+        // SAFETY: there is room for the two lengths and what is kept: every field before left `FIXED`
+        // bytes for this one.
         unsafe {
-            copy(
-                self.words.as_mut_ptr().cast::<u8>().add(start),
-                address,
-                kept,
-            )
-        };
-        self.bytes = end;
+            self.put(kept as u64, 4);
+            self.put(full as u64, 4);
+            let place = self.words.as_mut_ptr().cast::<u8>().add(start);
+            if kept > 0 {
+                // The text may not fill its last word.
+                let last = (start + kept - 1) & !7;
+                if last >= start {
+                    self.words
+                        .as_mut_ptr()
+                        .cast::<u8>()
+                        .add(last)
+                        .cast::<u64>()
+                        .write(0);
+                }
+                copy(place, address, kept);
+            }
+        }
+        self.bytes = start + kept;
     }
 }
 
-/// Copies `length` bytes, short ones without a call: two loads and stores that may overlap.
+/// Copies `length` bytes, not 0, short ones without a call: loads and stores that may overlap.
 ///
 /// # Safety
 /// Both places have that many bytes and do not overlap.
 #[inline(always)]
 unsafe fn copy(to: *mut u8, from: *const u8, length: usize) {
+    /// Two of `T`, one at each end.
+    #[inline(always)]
+    unsafe fn ends<T>(to: *mut u8, from: *const u8, length: usize) {
+        // SAFETY: the caller has `length >= size_of::<T>()` bytes in both places.
+        unsafe {
+            let at = length - size_of::<T>();
+            let (first, last) = (
+                from.cast::<T>().read_unaligned(),
+                from.add(at).cast::<T>().read_unaligned(),
+            );
+            to.cast::<T>().write_unaligned(first);
+            to.add(at).cast::<T>().write_unaligned(last);
+        }
+    }
     // SAFETY: every access is within the first or the last bytes of both.
     unsafe {
         match length {
-            8..=16 => {
-                let (first, last) = (
-                    from.cast::<u64>().read_unaligned(),
-                    from.add(length - 8).cast::<u64>().read_unaligned(),
-                );
-                to.cast::<u64>().write_unaligned(first);
-                to.add(length - 8).cast::<u64>().write_unaligned(last);
-            }
-            4..=7 => {
-                let (first, last) = (
-                    from.cast::<u32>().read_unaligned(),
-                    from.add(length - 4).cast::<u32>().read_unaligned(),
-                );
-                to.cast::<u32>().write_unaligned(first);
-                to.add(length - 4).cast::<u32>().write_unaligned(last);
-            }
+            17..=32 => ends::<[u64; 2]>(to, from, length),
+            8..=16 => ends::<u64>(to, from, length),
+            4..=7 => ends::<u32>(to, from, length),
+            2..=3 => ends::<u16>(to, from, length),
+            1 => to.write(from.read()),
             _ => ptr::copy_nonoverlapping(from, to, length),
         }
     }

@@ -39,42 +39,44 @@ use rings::Rings;
 /// in front of them are free.
 #[inline(always)]
 pub(crate) unsafe fn append(row: HotRow, state: &State, slots: *mut u64) {
-    let Some(rings) = current() else { return };
+    let Some(rings) = current() else {
+        return;
+    };
     let event = state.event.load(Ordering::Relaxed) as u16;
     let thread = rings::thread_id();
-    let schema = row.schema();
-    // SAFETY: the schema has its number of fields at byte 7.
-    let count = unsafe { schema.add(7).read() };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's promise; a hit has at most `MAX_FIELDS` fields.
     unsafe {
         if row.flags() & POINT_WORDS != 0 {
-            let words = HEADER_WORDS + usize::from(count);
+            let words = HEADER_WORDS + row.fields();
             let record = slots.sub(HEADER_WORDS);
             record.write(Header::word(words as u16, event, thread));
-            rings.append(slice::from_raw_parts(record, words), event, thread);
+            rings.append(slice::from_raw_parts(record, words));
         } else {
-            let kinds = slice::from_raw_parts(schema.add(8), count.into());
-            encode_and_append(rings, kinds, slots, event, thread);
+            encode_and_append(rings, row, slots, event, thread);
         }
     }
 }
 
 /// # Safety
-/// `slots` are those of a hit with these kinds.
+/// `slots` are those of a hit of `row`.
 #[inline(never)]
 unsafe fn encode_and_append(
     rings: &Rings,
-    kinds: &[u8],
+    row: HotRow,
     slots: *const u64,
     event: u16,
     thread: u32,
 ) {
     let mut record = Encoder::new();
-    // SAFETY: the caller's promise.
-    unsafe { record.fields(kinds, slots) };
-    rings.append(
-        record.finish(|words| Header::word(words, event, thread)),
-        event,
-        thread,
-    );
+    // SAFETY: the schema has one byte a kind from byte 8 on; the slots are those of such fields. A record
+    // of the encoder has no more than `encode::WORDS` words.
+    unsafe {
+        record.fields(
+            slice::from_raw_parts(row.schema().add(8), row.fields()),
+            slots,
+        );
+        rings.append(record.finish(|words| Header::word(words, event, thread)));
+    }
 }
+
+const _: () = assert!(encode::WORDS <= 256);

@@ -10,6 +10,7 @@ use tracebraid_ring::locked::LockedProducer;
 #[cfg(target_arch = "x86_64")]
 use tracebraid_ring::rseq::{Area, Producer};
 use tracebraid_ring::{Appended, Clock, Geometry, Mode, Region};
+use tracebraid_wire::record::Header;
 use tracebraid_wire::region;
 
 use super::{clock, directory};
@@ -181,12 +182,29 @@ fn make(page: &'static Page, setup: &Setup, parent: *const u8) -> io::Result<&'s
                 .locked
                 .write(LockedProducer::new(region, cpus, cpus, setup.mode));
             HEADER.store(region.header(), Ordering::Release);
+            keep_loaded();
             page.state.store(READY, Ordering::Release);
             Ok(rings)
         }
         Err(error) => {
             page.state.store(FAILED, Ordering::Release);
             Err(error)
+        }
+    }
+}
+
+/// Keeps the object that this code is in from being unloaded: a thread may be in the middle of an append,
+/// and the kernel looks at the description of that sequence when it next preempts it.
+fn keep_loaded() {
+    #[cfg(not(target_feature = "crt-static"))]
+    // SAFETY: `dladdr` fills plain memory; RTLD_NOLOAD loads nothing, and the name is the loader's own.
+    unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        if libc::dladdr((&raw const PAGE).cast(), &raw mut info) != 0 && !info.dli_fname.is_null() {
+            libc::dlopen(
+                info.dli_fname,
+                libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE,
+            );
         }
     }
 }
@@ -246,51 +264,50 @@ fn setup() -> Option<Setup> {
 }
 
 impl Rings {
-    /// Appends a record, or counts it as lost.
+    /// Appends a record, or counts it as lost. Its header says which event and thread.
+    ///
+    /// # Safety
+    /// It has 2 to 256 words.
     #[inline(always)]
-    pub(crate) fn append(&self, record: &[u64], event: u16, thread: u32) {
+    pub(crate) unsafe fn append(&self, record: &[u64]) {
         #[cfg(target_arch = "x86_64")]
         if let Some(producer) = &self.rseq {
-            let time = if self.clock == Clock::Tsc {
-                0
-            } else {
-                crate::clock::now()
-            };
-            if producer.append(record, time) == Appended::Yes {
+            // SAFETY: the caller's promise.
+            if unsafe { producer.append_short(record, crate::clock::now) } == Appended::Yes {
                 return;
             }
         }
-        self.append_otherwise(record, event, thread);
+        self.append_otherwise(record);
     }
 
     /// What to do when the straight way did not go.
     #[cold]
-    fn append_otherwise(&self, record: &[u64], event: u16, thread: u32) {
+    #[inline(never)]
+    fn append_otherwise(&self, record: &[u64]) {
+        let Some(header) = Header::parse(record[0], 0) else {
+            return;
+        };
         #[cfg(target_arch = "x86_64")]
         if let Some(producer) = &self.rseq {
-            let time = crate::clock::now();
-            let again = match producer.append(record, time) {
-                Appended::Elsewhere if producer.prepare_thread() => producer.append(record, time),
+            let append = || producer.append(record, crate::clock::now());
+            let again = match append() {
+                Appended::Elsewhere if producer.prepare_thread() => append(),
                 first => first,
             };
             match again {
                 Appended::Yes => return,
-                Appended::Full => return self.lose(event),
+                Appended::Full => return self.lose(header.event),
                 Appended::Elsewhere => {}
             }
         }
-        self.append_locked(record, event, thread);
-    }
-
-    fn append_locked(&self, record: &[u64], event: u16, thread: u32) {
         // SAFETY: written before READY.
         let locked = unsafe { self.locked.assume_init_ref() };
         let now = || match self.clock {
             Clock::Tsc => clock::ticks(),
             Clock::Given => crate::clock::now(),
         };
-        if locked.append(record, thread, now) != Appended::Yes {
-            self.lose(event);
+        if locked.append(record, header.tid, now) != Appended::Yes {
+            self.lose(header.event);
         }
     }
 

@@ -194,7 +194,7 @@ macro_rules! __point_text {
                     ".4byte 6b - .\n",
                     ".4byte 21b - .\n",
                     ".4byte .Ltracebraid_shown\n",
-                    ".4byte .Ltracebraid_flags | .Ltracebraid_words, 0\n",
+                    ".4byte .Ltracebraid_flags | .Ltracebraid_words, ", $count, "\n",
                     ".popsection\n",
                     ".endif\n",
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! site row, 24 bytes     i32 code   i32 point   i32 file   u32 line   u32 flags   i32 cold
-//! point row, 32 bytes    i32 schema i32 semaphore i32 stub i32 probe  i32 state   u32 slots   u32 flags   u32 0
+//! point row, 32 bytes    i32 schema i32 semaphore i32 stub i32 probe  i32 state   u32 slots   u32 flags   u32 fields
 //! ```
 //! Each i32 counts from its own address. A site is a place in code that is switched; a point is a
 //! tracepoint: one provider, name and list of fields in one object, however many sites it has.

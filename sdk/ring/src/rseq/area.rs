@@ -93,9 +93,14 @@ impl Area {
         self.source
     }
 
-    /// This thread's area.
+    /// Where a thread's area is, from its thread pointer.
     #[inline(always)]
-    pub(super) fn of_this_thread(&self) -> *mut u8 {
+    pub(super) fn offset(&self) -> isize {
+        self.offset
+    }
+
+    /// This thread's area.
+    fn of_this_thread(&self) -> *mut u8 {
         let thread: *mut u8;
         // SAFETY: the thread pointer's own address stands at fs:0 (System V ABI for x86-64, TLS).
         unsafe {

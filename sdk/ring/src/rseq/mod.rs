@@ -86,29 +86,37 @@ impl Producer {
 
     /// Appends a record. `time` is used with [`Clock::Given`] only. The length is at most an eighth of
     /// the ring in overwrite mode, and at most the ring otherwise; longer ones are [`Appended::Full`].
-    #[inline(always)]
+    #[inline]
     pub fn append(&self, record: &[u64], time: u64) -> Appended {
-        let words = record.len() as u64;
         let limit = if self.mode == Mode::Overwrite {
             self.sub_bytes
         } else {
             self.capacity
         };
-        if words < 2 || words * 8 > limit {
+        if record.len() < 2 || record.len() as u64 * 8 > limit {
             return Appended::Full;
         }
-        // SAFETY: the area is this thread's, the producer's pointers lead into its mapped region, and
-        // the record has `words` words.
+        // SAFETY: just checked.
+        unsafe { self.append_short(record, || time) }
+    }
+
+    /// Appends a record that fits any ring.
+    ///
+    /// # Safety
+    /// It has 2 to 256 words: no more than a sub-buffer of the smallest ring.
+    #[inline(always)]
+    pub unsafe fn append_short(&self, record: &[u64], time: impl FnOnce() -> u64) -> Appended {
+        let (off, words) = (self.area.offset(), record.len() as u64);
+        let record = record.as_ptr();
+        // SAFETY: the offset is that of this thread's area, the producer's pointers lead into its mapped
+        // region, and the record has `words` words, which fit.
         let code = unsafe {
-            let area = self.area.of_this_thread();
             match (self.mode, self.clock) {
-                (Mode::Discard, Clock::Tsc) => discard_tsc(self, area, record.as_ptr(), words),
-                (Mode::Discard, Clock::Given) => {
-                    discard_given(self, area, record.as_ptr(), words, time)
-                }
-                (Mode::Overwrite, Clock::Tsc) => overwrite_tsc(self, area, record.as_ptr(), words),
+                (Mode::Discard, Clock::Tsc) => discard_tsc(self, off, record, words),
+                (Mode::Discard, Clock::Given) => discard_given(self, off, record, words, time()),
+                (Mode::Overwrite, Clock::Tsc) => overwrite_tsc(self, off, record, words),
                 (Mode::Overwrite, Clock::Given) => {
-                    overwrite_given(self, area, record.as_ptr(), words, time)
+                    overwrite_given(self, off, record, words, time())
                 }
             }
         };
@@ -126,16 +134,20 @@ impl Producer {
     }
 }
 
-/// One append as one sequence. `$room` makes sure that there is room and leaves the new head in `{t}`,
-/// the place to write at in `{h}`; `$time` leaves the time in `rax`.
+/// One append as one sequence.
+///
+/// `$room` makes sure that there is room, leaves the new head in `{t}` and adds the place to write at to
+/// `{h}`; `$time` leaves the time at `[{h} + 8]`. Both may use `rax` and `rdx`. What is named here and the
+/// two are nine registers: as many as a function may use without saving any. A restart finds `p`, `off`,
+/// `record` and `words` as they were.
 macro_rules! sequence {
-    ($name:ident ( $($time_arg:ident)? ), [$($room:literal)*], [$($time:literal)*]) => {
+    ($name:ident ( $($time_arg:ident)? ) [$($extra:ident)*], [$($room:literal)*], [$($time:literal)*]) => {
         /// # Safety
-        /// `area` is this thread's rseq area; the producer's region is mapped; `record` has `words` words,
-        /// at least 2 and no more than fit.
+        /// `off` is that of this thread's rseq area; the producer's region is mapped; `record` has `words`
+        /// words, at least 2 and no more than fit.
         #[inline(always)]
         unsafe fn $name(
-            producer: *const Producer, area: *mut u8, record: *const u64, words: u64 $(, $time_arg: u64)?
+            producer: *const Producer, off: isize, record: *const u64, words: u64 $(, $time_arg: u64)?
         ) -> u64 {
             let code: u64;
             // SAFETY: the caller's promises. Between labels 20 and 21 only the ring and scratch registers
@@ -150,10 +162,10 @@ macro_rules! sequence {
                     ".popsection",
                     "26:",
                     "lea {t}, [rip + 3b]",
-                    "mov [{area} + 8], {t}",
+                    "mov fs:[{off} + 8], {t}",
                     "20:",
                     // cpu_id; also -1 (not registered) and -2 (cannot be) are no ring.
-                    "mov {ring:e}, [{area} + 4]",
+                    "mov {ring:e}, fs:[{off} + 4]",
                     "cmp {ring:e}, [{p} + {RINGS}]",
                     "jae 27f",
                     "mov {h}, {ring}",
@@ -163,24 +175,23 @@ macro_rules! sequence {
                     "add {ring}, [{p} + {CONTROLS}]",
                     $($room,)*
                     // Copy.
-                    "xor {i:e}, {i:e}",
-                    "23: mov {d}, [{record} + {i}*8]",
-                    "mov [{h} + {i}*8], {d}",
-                    "inc {i}",
-                    "cmp {i}, {words}",
+                    "xor edx, edx",
+                    "23: mov rax, [{record} + rdx*8]",
+                    "mov [{h} + rdx*8], rax",
+                    "inc rdx",
+                    "cmp rdx, {words}",
                     "jne 23b",
                     $($time,)*
-                    "mov [{h} + 8], rax",
                     // Commit.
                     "mov [{ring} + {HEAD}], {t}",
                     "21:",
-                    "xor {i:e}, {i:e}",
-                    "mov [{area} + 8], {i}",
+                    "xor eax, eax",
+                    "mov fs:[{off} + 8], rax",
                     "jmp 25f",
-                    "24: mov {i:e}, 1",
+                    "24: mov eax, 1",
                     "jmp 28f",
-                    "27: mov {i:e}, 2",
-                    "28: mov qword ptr [{area} + 8], 0",
+                    "27: mov eax, 2",
+                    "28: mov qword ptr fs:[{off} + 8], 0",
                     "jmp 25f",
                     // The signature that the area was registered with, in an instruction (ud1).
                     ".byte 0x0f, 0xb9, 0x3d",
@@ -188,16 +199,15 @@ macro_rules! sequence {
                     "22: jmp 26b",
                     "25:",
                     p = in(reg) producer,
-                    area = in(reg) area,
+                    off = in(reg) off,
                     record = in(reg) record,
                     words = in(reg) words,
                     $($time_arg = in(reg) $time_arg,)?
+                    $($extra = out(reg) _,)*
                     t = out(reg) _,
                     ring = out(reg) _,
                     h = out(reg) _,
-                    d = out(reg) _,
-                    i = out(reg) code,
-                    out("rax") _,
+                    out("rax") code,
                     out("rdx") _,
                     RINGS = const offset_of!(Producer, rings),
                     STRIDE = const offset_of!(Producer, stride),
@@ -219,26 +229,27 @@ macro_rules! sequence {
     };
 }
 
-/// Named constants that a variant does not use, in a comment: `asm!` wants each used.
+/// Each way to make room with each clock. (Constants that a variant does not use stand in a comment:
+/// `asm!` wants each used.)
 macro_rules! variants {
     ($($name:ident ($($time_arg:ident)?) $room:ident $time:ident;)*) => {$(
         variants!(@room $name ($($time_arg)?) $room $time);
     )*};
     (@room $name:ident ($($a:ident)?) discard $time:ident) => {
-        variants!(@time $name ($($a)?) [
-            "mov {d}, [{ring} + {HEAD}]"
-            "lea {t}, [{d} + {words}*8]"
-            "mov {i}, {t}"
-            "sub {i}, [{ring} + {TAIL}]"
-            "cmp {i}, [{p} + {CAPACITY}]"
+        variants!(@time $name ($($a)?) [] [
+            "mov rax, [{ring} + {HEAD}]"
+            "lea {t}, [rax + {words}*8]"
+            "mov rdx, {t}"
+            "sub rdx, [{ring} + {TAIL}]"
+            "cmp rdx, [{p} + {CAPACITY}]"
             "ja 24f"
-            "and {d}, [{p} + {MASK}]"
-            "add {h}, {d}"
+            "and rax, [{p} + {MASK}]"
+            "add {h}, rax"
             "# {SUB_MASK} {SUB_BYTES} {OLDEST}"
         ] $time);
     };
     (@room $name:ident ($($a:ident)?) overwrite $time:ident) => {
-        variants!(@time $name ($($a)?) [
+        variants!(@time $name ($($a)?) [d i] [
             // Bytes from the head to the end of its sub-buffer, in rdx, and whether they suffice.
             "mov {d}, [{ring} + {HEAD}]"
             "mov {t}, {d}"
@@ -273,16 +284,16 @@ macro_rules! variants {
             "# {TAIL}"
         ] $time);
     };
-    (@time $name:ident ($($a:ident)?) [$($room:literal)*] tsc) => {
-        sequence!($name($($a)?), [$($room)*], [
+    (@time $name:ident ($($a:ident)?) [$($extra:ident)*] [$($room:literal)*] tsc) => {
+        sequence!($name($($a)?) [$($extra)*], [$($room)*], [
             "rdtsc"
-            "shl rdx, 32"
-            "or rax, rdx"
+            "mov [{h} + 8], eax"
+            "mov [{h} + 12], edx"
             "# {TIME}"
         ]);
     };
-    (@time $name:ident ($($a:ident)?) [$($room:literal)*] given) => {
-        sequence!($name($($a)?), [$($room)*], [
+    (@time $name:ident ($($a:ident)?) [$($extra:ident)*] [$($room:literal)*] given) => {
+        sequence!($name($($a)?) [$($extra)*], [$($room)*], [
             // Read before the sequence, so perhaps before another record's: never go backwards. A floor
             // that is raised without a commit does no harm.
             "mov rax, {time}"
@@ -290,6 +301,7 @@ macro_rules! variants {
             "cmp rax, rdx"
             "cmovb rax, rdx"
             "mov [{ring} + {TIME}], rax"
+            "mov [{h} + 8], rax"
         ]);
     };
 }
