@@ -22,6 +22,7 @@ pub mod locked;
 pub mod region;
 #[cfg(target_arch = "x86_64")]
 pub mod rseq;
+pub mod thread;
 
 pub use consumer::{Consumer, Damage};
 pub use geometry::{Control, Geometry};

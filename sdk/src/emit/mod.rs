@@ -25,45 +25,48 @@ use crate::state::HotRow;
 
 /// Takes a hit. Called by trampolines only; never unwinds.
 ///
-/// The way to the ring alone is straight; whatever else is wanted goes round.
+/// Where all that is wanted is words in a ring, the way is straight and needs no register that would
+/// have to be saved; everything else goes the other way.
 ///
 /// # Safety
 /// `point` is the address of a point's row in a loaded object, and `slots` are those of a hit of it.
 unsafe extern "C" fn emit(point: *const u8, slots: *mut u64) {
     // SAFETY: the trampoline passes on what the site's cold block gave it.
-    let row = unsafe { HotRow::at(point) };
-    // SAFETY: the row leads to the point's semaphore word and state.
-    let (semaphore, state) = unsafe { (&*row.semaphore(), &*row.state()) };
-    let readers = semaphore.readers.load(Ordering::Relaxed);
-    let straight = readers == 0
-        && row.flags() & POINT_FORMATS == 0
-        && state.callbacks.load(Ordering::Relaxed).is_null();
-    // SAFETY: as above.
     unsafe {
-        if !straight {
-            emit_to_all(row, slots, readers != 0);
-        } else if state.ring.load(Ordering::Relaxed) != 0 {
-            ring::append(row, state, slots);
+        let row = HotRow::at(point);
+        let (semaphore, state) = (&*row.semaphore(), &*row.state());
+        let only_ring = semaphore.readers.load(Ordering::Relaxed) == 0
+            && state.callbacks.load(Ordering::Relaxed).is_null()
+            && state.ring.load(Ordering::Relaxed) != 0;
+        if !only_ring {
+            emit_otherwise(row, slots);
+        } else if !ring::append_straight(row, state, slots) {
+            if row.flags() & POINT_FORMATS == 0 {
+                ring::append(row, state, slots);
+            } else {
+                emit_otherwise(row, slots);
+            }
         }
     }
 }
 
 /// # Safety
 /// As for [`emit`].
-#[cold]
-unsafe fn emit_to_all(row: HotRow, slots: *mut u64, usdt: bool) {
+#[inline(never)]
+unsafe fn emit_otherwise(row: HotRow, slots: *mut u64) {
     // SAFETY: the row leads to the point's semaphore word.
-    let wanted = unsafe { &*row.semaphore() }.wanted.load(Ordering::Relaxed);
+    let semaphore = unsafe { &*row.semaphore() };
+    let readers = semaphore.readers.load(Ordering::Relaxed);
     // A gate that serves an entry and its return opens for both when either is wanted.
-    if !usdt && wanted == 0 {
+    if readers == 0 && semaphore.wanted.load(Ordering::Relaxed) == 0 {
         return;
     }
     // SAFETY: the caller's promise; formatting replaces the slots that need it.
     unsafe {
         if row.flags() & POINT_FORMATS == 0 {
-            deliver(row, slots, usdt);
+            deliver(row, slots, readers != 0);
         } else {
-            format::with_text(row, slots, |slots| deliver(row, slots, usdt));
+            format::with_text(row, slots, |slots| deliver(row, slots, readers != 0));
         }
     }
 }

@@ -195,6 +195,23 @@ impl Encoder {
         }
     }
 
+    /// Writes two numbers of 4 bytes; by one store where they are a word, which is read back as one.
+    ///
+    /// # Safety
+    /// There is room.
+    #[inline(always)]
+    unsafe fn lengths(&mut self, both: u64) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if (self.bytes + 3) & 4 == 0 {
+                self.put(both, 8);
+            } else {
+                self.put(both & u64::from(u32::MAX), 4);
+                self.put(both >> 32, 4);
+            }
+        }
+    }
+
     /// # Safety
     /// `length` bytes at `address` are alive; `left` fields follow.
     #[inline(always)]
@@ -206,8 +223,7 @@ impl Encoder {
         // SAFETY: there is room for the two lengths and what is kept: every field before left `FIXED`
         // bytes for this one.
         unsafe {
-            self.put(kept as u64, 4);
-            self.put(full as u64, 4);
+            self.lengths(kept as u64 | (full as u64) << 32);
             let place = self.words.as_mut_ptr().cast::<u8>().add(start);
             if kept > 0 {
                 // The text may not fill its last word.

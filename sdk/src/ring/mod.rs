@@ -24,49 +24,48 @@ pub(crate) use rings::{Setup, current, start};
 use std::slice;
 use std::sync::atomic::Ordering;
 
+use tracebraid_ring::thread;
 use tracebraid_wire::record::Header;
 use tracebraid_wire::table::POINT_WORDS;
 
 use crate::fields::HEADER_WORDS;
 use crate::state::{HotRow, State};
 use encode::Encoder;
-use rings::Rings;
 
-/// Appends an event to the ring.
+/// Appends an event whose fields are all words, where that needs nothing else to be done. Whether it was
+/// taken care of: what finds its ring full is lost and counted.
 ///
 /// # Safety
-/// `slots` are those of a hit of `row`, with all text made; where every field is a word, the two words
-/// in front of them are free.
+/// `slots` are those of a hit of `row`; the two words in front of them are free.
 #[inline(always)]
-pub(crate) unsafe fn append(row: HotRow, state: &State, slots: *mut u64) {
+pub(crate) unsafe fn append_straight(row: HotRow, state: &State, slots: *mut u64) -> bool {
+    let thread = thread::known();
+    let Some(rings) = rings::straight().filter(|_| row.flags() == POINT_WORDS && thread != 0)
+    else {
+        return false;
+    };
+    let words = HEADER_WORDS + row.fields();
+    let event = state.event.load(Ordering::Relaxed) as u16;
+    // SAFETY: the caller's promise; a hit has at most `MAX_FIELDS` fields.
+    unsafe {
+        let record = slots.sub(HEADER_WORDS);
+        record.write(Header::word(words as u16, event, thread));
+        rings.append_straight(record, words);
+    }
+    true
+}
+
+/// Appends an event.
+///
+/// # Safety
+/// `slots` are those of a hit of `row`, with all text made.
+#[inline(never)]
+pub(crate) unsafe fn append(row: HotRow, state: &State, slots: *const u64) {
     let Some(rings) = current() else {
         return;
     };
     let event = state.event.load(Ordering::Relaxed) as u16;
-    let thread = rings::thread_id();
-    // SAFETY: the caller's promise; a hit has at most `MAX_FIELDS` fields.
-    unsafe {
-        if row.flags() & POINT_WORDS != 0 {
-            let words = HEADER_WORDS + row.fields();
-            let record = slots.sub(HEADER_WORDS);
-            record.write(Header::word(words as u16, event, thread));
-            rings.append(slice::from_raw_parts(record, words));
-        } else {
-            encode_and_append(rings, row, slots, event, thread);
-        }
-    }
-}
-
-/// # Safety
-/// `slots` are those of a hit of `row`.
-#[inline(never)]
-unsafe fn encode_and_append(
-    rings: &Rings,
-    row: HotRow,
-    slots: *const u64,
-    event: u16,
-    thread: u32,
-) {
+    let thread = thread::id();
     let mut record = Encoder::new();
     // SAFETY: the schema has one byte a kind from byte 8 on; the slots are those of such fields. A record
     // of the encoder has no more than `encode::WORDS` words.

@@ -1,6 +1,6 @@
 //! The region of this process and its producers, in a page that a child of fork finds wiped.
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::UnsafeCell;
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use tracebraid_ring::locked::LockedProducer;
 #[cfg(target_arch = "x86_64")]
 use tracebraid_ring::rseq::{Area, Producer};
+use tracebraid_ring::thread;
 use tracebraid_ring::{Appended, Clock, Geometry, Mode, Region};
 use tracebraid_wire::record::Header;
 use tracebraid_wire::region;
@@ -36,7 +37,10 @@ struct Page {
 const EMPTY: u32 = 0;
 const BEING_MADE: u32 = 1;
 const READY: u32 = 2;
-const FAILED: u32 = 3;
+/// Ready, and an append is one restartable sequence that reads the counter and refuses when full: the
+/// common case, which goes the straight way.
+const STRAIGHT: u32 = 3;
+const FAILED: u32 = 4;
 
 const _: () = assert!(size_of::<Page>() <= Geometry::PAGE);
 
@@ -67,11 +71,23 @@ pub(crate) fn current() -> Option<&'static Rings> {
     }
     // SAFETY: the page is never unmapped.
     let page = unsafe { &*page };
-    if page.state.load(Ordering::Acquire) == READY {
+    if matches!(page.state.load(Ordering::Acquire), READY | STRAIGHT) {
         // SAFETY: READY says that they are written, and they stay as they are in this process.
         return Some(unsafe { (*page.rings.get()).assume_init_ref() });
     }
     child(page)
+}
+
+/// The rings of this process, where appends go the straight way.
+#[inline(always)]
+pub(crate) fn straight() -> Option<&'static Rings> {
+    let page = PAGE.load(Ordering::Acquire);
+    // SAFETY: the page is never unmapped; STRAIGHT says that the rings are written.
+    unsafe {
+        let page = page.as_ref()?;
+        (page.state.load(Ordering::Acquire) == STRAIGHT)
+            .then(|| (*page.rings.get()).assume_init_ref())
+    }
 }
 
 /// The first event of a child of fork: makes it a region of its own.
@@ -84,7 +100,7 @@ fn child(page: &'static Page) -> Option<&'static Rings> {
     {
         return None;
     }
-    forget_thread_id();
+    thread::forget();
     make(
         page,
         &Setup {
@@ -108,7 +124,7 @@ pub(crate) fn start(setup: &Setup) -> io::Result<&'static Rings> {
             // Where this is a child's `init`, ids are still those of its parent's directory.
             make(page, setup, HEADER.load(Ordering::Acquire))
         }
-        Err(READY) => current().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound)),
+        Err(READY | STRAIGHT) => current().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound)),
         Err(_) => Err(io::Error::other("the rings could not be made earlier")),
     }
 }
@@ -183,7 +199,7 @@ fn make(page: &'static Page, setup: &Setup, parent: *const u8) -> io::Result<&'s
                 .write(LockedProducer::new(region, cpus, cpus, setup.mode));
             HEADER.store(region.header(), Ordering::Release);
             keep_loaded();
-            page.state.store(READY, Ordering::Release);
+            page.state.store(rings.state(setup.mode), Ordering::Release);
             Ok(rings)
         }
         Err(error) => {
@@ -264,6 +280,33 @@ fn setup() -> Option<Setup> {
 }
 
 impl Rings {
+    /// READY or STRAIGHT.
+    fn state(&self, mode: Mode) -> u32 {
+        #[cfg(target_arch = "x86_64")]
+        if self.rseq.is_some() && mode == Mode::Discard && self.clock == Clock::Tsc {
+            return STRAIGHT;
+        }
+        READY
+    }
+
+    /// Appends a record, or counts it as lost. Its header says which event and thread.
+    ///
+    /// # Safety
+    /// The rings are STRAIGHT; the record has `words` words, 2 to 256.
+    #[inline(always)]
+    pub(crate) unsafe fn append_straight(&self, record: *const u64, words: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            if let Some(producer) = &self.rseq
+                && producer.append_discard_tsc(record, words) == Appended::Yes
+            {
+                return;
+            }
+            self.append_otherwise(std::slice::from_raw_parts(record, words));
+        }
+    }
+
     /// Appends a record, or counts it as lost. Its header says which event and thread.
     ///
     /// # Safety
@@ -341,30 +384,4 @@ impl Rings {
     pub(crate) fn clock(&self) -> Clock {
         self.clock
     }
-}
-
-thread_local! {
-    static THREAD: Cell<u32> = const { Cell::new(0) };
-}
-
-/// This thread's id, as its namespace numbers it.
-#[inline(always)]
-pub(crate) fn thread_id() -> u32 {
-    match THREAD.with(Cell::get) {
-        0 => ask_thread_id(),
-        id => id,
-    }
-}
-
-#[cold]
-fn ask_thread_id() -> u32 {
-    // SAFETY: no preconditions.
-    let id = unsafe { libc::gettid() } as u32;
-    THREAD.with(|thread| thread.set(id));
-    id
-}
-
-/// In a child of fork the one thread has another id.
-fn forget_thread_id() {
-    THREAD.with(|thread| thread.set(0));
 }

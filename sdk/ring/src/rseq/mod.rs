@@ -127,6 +127,20 @@ impl Producer {
         }
     }
 
+    /// Appends a record to rings that refuse when full and read the counter: nothing is looked up.
+    ///
+    /// # Safety
+    /// The producer is [`Mode::Discard`] and [`Clock::Tsc`]; the record has `words` words, 2 to 256.
+    #[inline(always)]
+    pub unsafe fn append_discard_tsc(&self, record: *const u64, words: usize) -> Appended {
+        // SAFETY: as in `append_short`.
+        match unsafe { discard_tsc(self, self.area.offset(), record, words as u64) } {
+            0 => Appended::Yes,
+            1 => Appended::Full,
+            _ => Appended::Elsewhere,
+        }
+    }
+
     /// Gets this thread ready after [`Appended::Elsewhere`]: registers an area of our own where the C
     /// library has none. Whether another append is worth trying.
     pub fn prepare_thread(&self) -> bool {
