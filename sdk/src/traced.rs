@@ -32,7 +32,7 @@ pub type Return = (Bits<{ Kind::U64 as u8 }>, OptionalText<{ Kind::Str as u8 }>)
 
 /// The point of a return that has no other fields.
 #[derive(Clone, Copy)]
-pub struct ReturnPoint(*const u8);
+pub struct ReturnPoint(#[cfg_attr(not(tracebraid_keys), allow(dead_code))] *const u8);
 
 impl ReturnPoint {
     /// # Safety

@@ -146,6 +146,7 @@ impl Region {
     }
 
     /// The data area of ring 0, twice; the others' follow.
+    #[cfg(target_arch = "x86_64")]
     pub(crate) fn data(&self) -> *mut u8 {
         self.data.start
     }

@@ -176,6 +176,7 @@ fn make(page: &'static Page, setup: &Setup, parent: *const u8) -> io::Result<&'s
             let rings = unsafe {
                 (*page.rings.get()).write(Rings {
                     region,
+                    #[cfg(target_arch = "x86_64")]
                     rseq: None,
                     locked: MaybeUninit::uninit(),
                     clock,
@@ -280,13 +281,22 @@ fn setup() -> Option<Setup> {
 }
 
 impl Rings {
+    /// Whether appends are restartable sequences.
+    fn has_sequences(&self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self.rseq.is_some();
+        #[cfg(not(target_arch = "x86_64"))]
+        return false;
+    }
+
     /// READY or STRAIGHT.
     fn state(&self, mode: Mode) -> u32 {
-        #[cfg(target_arch = "x86_64")]
-        if self.rseq.is_some() && mode == Mode::Discard && self.clock == Clock::Tsc {
-            return STRAIGHT;
+        let sequence = self.has_sequences();
+        if sequence && mode == Mode::Discard && self.clock == Clock::Tsc {
+            STRAIGHT
+        } else {
+            READY
         }
-        READY
     }
 
     /// Appends a record, or counts it as lost. Its header says which event and thread.
