@@ -240,27 +240,31 @@ impl Session {
     /// `hits == delivered + lost` for every probe.
     ///
     /// # Errors
-    /// As [`drain`](Session::drain).
+    /// As [`drain`](Session::drain) and [`losses`](Session::losses); every ring is drained all the same.
     pub fn finish(&mut self, records: &mut Vec<Record>, lost: &mut Vec<Lost>) -> Result<()> {
         const LIMIT: Duration = Duration::from_secs(2);
         self.detach();
         kernel::wait_for_running_programs();
         let start = Instant::now();
+        let mut damaged = None;
         loop {
             for cpu in self.cpus.clone() {
-                self.drain(cpu, records)?;
+                if let Err(error) = self.drain(cpu, records) {
+                    damaged = Some(error);
+                }
             }
             let settled = (0..self.entries.len()).all(|entry| {
                 let (hits, losses) = self.counters.totals(entry);
                 hits == self.delivered[entry] + losses.ring_full + losses.no_scratch
             });
-            if settled || start.elapsed() > LIMIT {
+            if settled || damaged.is_some() || start.elapsed() > LIMIT {
                 break;
             }
             std::thread::sleep(Duration::from_millis(1));
         }
         self.losses(lost)?;
-        self.misses(lost)
+        self.misses(lost)?;
+        damaged.map_or(Ok(()), Err)
     }
 
     /// What became of each probe's hits so far, in the order of their numbers.

@@ -223,6 +223,7 @@ struct scratch {
 	__u32 used;
 	struct location at;
 	__u64 registers[ABI_REGISTERS];
+	/* These two are copied as one. */
 	struct user_record record;
 	__u64 words[ABI_WORDS];
 	struct text_head heads[ABI_TEXTS];
@@ -243,6 +244,9 @@ _Static_assert(sizeof(struct enter_record) == 96, "enter_record");
 _Static_assert(sizeof(struct exit_record) == 56, "exit_record");
 _Static_assert(sizeof(struct user_record) == 56, "user_record");
 _Static_assert(sizeof(struct text_head) == 16, "text_head");
+_Static_assert(__builtin_offsetof(struct scratch, words) ==
+		       __builtin_offsetof(struct scratch, record) + sizeof(struct user_record),
+	       "words behind the record");
 _Static_assert(sizeof(struct scratch) == 80 + 8 * ABI_REGISTERS + 8 * ABI_WORDS + 16 * ABI_TEXTS, "scratch");
 
 #endif

@@ -9,7 +9,7 @@ int process_fork(struct bpf_raw_tracepoint_args *ctx)
 	struct task_struct *parent = (void *)ctx->args[0];
 	struct fork_record record;
 
-	if (!is_kernel_wanted(BPF_CORE_READ(parent, tgid), BPF_CORE_READ(parent, pid)) || !cpu_wanted())
+	if (!is_task_wanted(parent) || !cpu_wanted())
 		return 0;
 	fill_header(&record.header, settings.kernel_entry[ABI_PROCESS_FORK]);
 	fill_task(&record.parent, parent);
@@ -32,7 +32,7 @@ int process_exec(struct bpf_raw_tracepoint_args *ctx)
 	unsigned long flags;
 	void *ring;
 
-	if (!current_wanted())
+	if (!is_current_wanted() || !cpu_wanted())
 		return 0;
 	fill_header(&record.header, settings.kernel_entry[ABI_PROCESS_EXEC]);
 	record.old_tid = ctx->args[1];
@@ -63,7 +63,7 @@ int process_exit(struct bpf_raw_tracepoint_args *ctx)
 	struct task_struct *task = (void *)ctx->args[0];
 	struct task_record record;
 
-	if (!current_wanted())
+	if (!is_current_wanted() || !cpu_wanted())
 		return 0;
 	fill_header(&record.header, settings.kernel_entry[ABI_PROCESS_EXIT]);
 	fill_task(&record.task, task);

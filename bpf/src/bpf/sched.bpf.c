@@ -39,10 +39,8 @@ int sched_switch(struct bpf_raw_tracepoint_args *ctx)
 	struct task_struct *next = (void *)ctx->args[2];
 	struct switch_record record;
 
-	if (!is_kernel_wanted(BPF_CORE_READ(prev, tgid), BPF_CORE_READ(prev, pid)) &&
-	    !is_kernel_wanted(BPF_CORE_READ(next, tgid), BPF_CORE_READ(next, pid)))
-		return 0;
-	if (!cpu_wanted())
+	/* Who leaves is still the current task. */
+	if ((!is_current_wanted() && !is_task_wanted(next)) || !cpu_wanted())
 		return 0;
 	fill_header(&record.header, settings.kernel_entry[ABI_SCHED_SWITCH]);
 	fill_task(&record.prev, prev);
@@ -58,7 +56,7 @@ static __always_inline int woken(struct bpf_raw_tracepoint_args *ctx, enum abi_e
 	struct task_struct *task = (void *)ctx->args[0];
 	struct task_record record;
 
-	if (!is_kernel_wanted(BPF_CORE_READ(task, tgid), BPF_CORE_READ(task, pid)) || !cpu_wanted())
+	if (!is_task_wanted(task) || !cpu_wanted())
 		return 0;
 	fill_header(&record.header, settings.kernel_entry[event]);
 	fill_task(&record.task, task);
@@ -93,7 +91,7 @@ int sched_migrate_task(struct bpf_raw_tracepoint_args *ctx)
 	struct task_struct *task = (void *)ctx->args[0];
 	struct task_record record;
 
-	if (!is_kernel_wanted(BPF_CORE_READ(task, tgid), BPF_CORE_READ(task, pid)) || !cpu_wanted())
+	if (!is_task_wanted(task) || !cpu_wanted())
 		return 0;
 	fill_header(&record.header, settings.kernel_entry[ABI_SCHED_MIGRATE_TASK]);
 	fill_task(&record.task, task);

@@ -81,19 +81,27 @@ static __always_inline bool is_user_wanted(__u32 tgid, __u32 tid)
 	return is_selected(tgid, tid) && !is_excluded(tgid);
 }
 
-/* Whether a task is one whose kernel events are wanted. The idle task is nobody's. */
+/* Whether a task is one whose kernel events are wanted. The idle task (0) is nobody's. */
 static __always_inline bool is_kernel_wanted(__u32 tgid, __u32 tid)
 {
 	if (!settings.kernel_events_of_all && !is_selected(tgid, tid))
 		return false;
-	return tid && !is_excluded(tgid);
+	return tgid && !is_excluded(tgid);
 }
 
-static __always_inline bool current_wanted(void)
+/* Most events are nobody's: what decides that is read first, and no more than that. */
+static __always_inline bool is_task_wanted(struct task_struct *task)
+{
+	__u32 tid = settings.filter_threads ? BPF_CORE_READ(task, pid) : 0;
+
+	return is_kernel_wanted(BPF_CORE_READ(task, tgid), tid);
+}
+
+static __always_inline bool is_current_wanted(void)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 
-	return is_kernel_wanted(id >> 32, (__u32)id) && cpu_wanted();
+	return is_kernel_wanted(id >> 32, (__u32)id);
 }
 
 /* ---- counting ---- */
@@ -137,6 +145,7 @@ static __always_inline void *ring_here(void)
 
 static __always_inline void fill_header(struct header *header, __u32 entry)
 {
+	struct task_struct *current = bpf_get_current_task_btf();
 	__u64 id = bpf_get_current_pid_tgid();
 
 	header->time = 0;
@@ -144,7 +153,7 @@ static __always_inline void fill_header(struct header *header, __u32 entry)
 	header->tgid = id >> 32;
 	header->tid = (__u32)id;
 	header->reserved = 0;
-	bpf_get_current_comm(header->comm, sizeof(header->comm));
+	bpf_core_read(header->comm, sizeof(header->comm), &current->comm);
 }
 
 /* Puts a record of constant size into the ring of this CPU. */

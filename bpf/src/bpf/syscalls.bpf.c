@@ -17,9 +17,9 @@ const volatile struct numbers exit_entries SEC(".rodata.exit");
 static __always_inline bool is_foreign_abi(__u64 number)
 {
 #ifdef __TARGET_ARCH_x86
-	struct task_struct *task = (void *)bpf_get_current_task();
+	struct task_struct *task = bpf_get_current_task_btf();
 
-	return (number & X32_SYSCALL_BIT) || (BPF_CORE_READ(task, thread_info.status) & TS_COMPAT);
+	return (number & X32_SYSCALL_BIT) || (task->thread_info.status & TS_COMPAT);
 #else
 	return false;
 #endif
@@ -30,9 +30,9 @@ static __always_inline __u32 entry_of(const volatile struct numbers *numbers, __
 	return numbers->entry[number < ABI_SYSCALLS ? number : ABI_SYSCALLS];
 }
 
-/* pt_regs of the call: where its arguments are, in their order. */
+/* pt_regs of the call, as far as its arguments: one copy is cheaper than six. */
 struct registers {
-	__u64 word[21];
+	__u64 word[15];
 };
 #if defined(__TARGET_ARCH_x86)
 #define ARGUMENT_0 14
@@ -60,21 +60,20 @@ int sys_enter(struct bpf_raw_tracepoint_args *ctx)
 {
 	__u64 number = ctx->args[1];
 	__u32 entry = entry_of(&enter_entries, number);
-	struct registers *registers = (void *)ctx->args[0];
+	struct registers registers;
 	struct enter_record record;
 
-	if (entry == ABI_NO_ENTRY || !current_wanted() || is_foreign_abi(number))
+	if (entry == ABI_NO_ENTRY || !is_current_wanted() || !cpu_wanted() || is_foreign_abi(number))
 		return 0;
 	fill_header(&record.header, entry);
 	record.number = number;
-#define ARGUMENT(i) \
-	bpf_probe_read_kernel(&record.arguments[i], 8, &registers->word[ARGUMENT_##i])
-	ARGUMENT(0);
-	ARGUMENT(1);
-	ARGUMENT(2);
-	ARGUMENT(3);
-	ARGUMENT(4);
-	ARGUMENT(5);
+	bpf_probe_read_kernel(&registers, sizeof(registers), (void *)ctx->args[0]);
+	record.arguments[0] = registers.word[ARGUMENT_0];
+	record.arguments[1] = registers.word[ARGUMENT_1];
+	record.arguments[2] = registers.word[ARGUMENT_2];
+	record.arguments[3] = registers.word[ARGUMENT_3];
+	record.arguments[4] = registers.word[ARGUMENT_4];
+	record.arguments[5] = registers.word[ARGUMENT_5];
 	emit(&record.header, sizeof(record));
 	return 0;
 }
@@ -100,7 +99,7 @@ int sys_exit(struct bpf_raw_tracepoint_args *ctx)
 	}
 #endif
 	entry = entry_of(&exit_entries, number);
-	if (entry == ABI_NO_ENTRY || !current_wanted() || is_foreign_abi(number))
+	if (entry == ABI_NO_ENTRY || !is_current_wanted() || !cpu_wanted() || is_foreign_abi(number))
 		return 0;
 	fill_header(&record.header, entry);
 	record.number = number;

@@ -190,19 +190,18 @@ static __noinline int read_arguments(struct scratch *scratch)
 	return 0;
 }
 
-/* Copies the parts of a record that are not constant in size. */
+/* The words stand right behind the record in scratch, as they will in the ring. */
 static __always_inline void copy(struct bpf_dynptr *room, struct scratch *scratch, __u32 words,
 				 __u32 texts)
 {
-	__u32 at = sizeof(scratch->record), bytes = scratch->record.text_bytes;
+	__u32 at = sizeof(scratch->record) + words, bytes = scratch->record.text_bytes;
 
-	bpf_dynptr_write(room, 0, &scratch->record, sizeof(scratch->record), 0);
-	bpf_dynptr_write(room, at, scratch->words, words, 0);
-	at += words;
+	bpf_dynptr_write(room, 0, &scratch->record, at, 0);
+	if (!texts)
+		return;
 	bpf_dynptr_write(room, at, scratch->heads, texts, 0);
-	at += texts;
 	if (bytes <= settings.text_bytes)
-		bpf_dynptr_write(room, at, scratch + 1, bytes, 0);
+		bpf_dynptr_write(room, at + texts, scratch + 1, bytes, 0);
 }
 
 /* Whether the record went into the ring. */

@@ -776,7 +776,8 @@ fn filters(options: &Options) -> Outcome {
 
 fn many(options: &Options) -> Outcome {
     // Taking a perf uprobe away waits for a grace period.
-    let number = if options.force_perf_uprobes { 20 } else { 1000 };
+    let at_once = !options.force_perf_uprobes && has_uprobe_multi();
+    let number = if at_once { 1000 } else { 20 };
     let spec = user(
         (0..number)
             .map(|index| {
@@ -817,6 +818,12 @@ fn dropped(options: &Options) -> Outcome {
     drop(session);
     same("afterwards", stubs::semaphore(), 0)?;
     Ok(())
+}
+
+fn has_uprobe_multi() -> bool {
+    use tracebraid_bpf::capability::{State, report};
+    let mut all = report().into_iter();
+    all.any(|capability| capability.name == "uprobe_multi" && capability.state == State::Yes)
 }
 
 /// The variable by which this program is told to hold a session on a process until it is killed.
