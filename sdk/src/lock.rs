@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use crate::gate::text::Writer;
 use crate::probe::{self, Attached, Retired};
 use crate::registry::Wishes;
-use crate::ring::Listing;
+use crate::ring::{self, Listing};
 
 /// What the gate lock protects.
 pub(crate) struct Locked {
@@ -98,5 +98,6 @@ extern "C" fn after_in_child() {
     let held = unsafe { (*HELD.0.get()).take() };
     if let Some((locked, _loader)) = held {
         probe::forget_readers(&locked.attached);
+        ring::forget_readers();
     }
 }

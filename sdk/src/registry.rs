@@ -327,6 +327,7 @@ pub(crate) fn settle() -> Result<usize> {
         true
     });
     locked.wishes.keep(&loaded);
+    locked.listing.keep(&loaded);
     let switched = outcome.switched;
     finish(outcome).map(|()| switched)
 }

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, Ordering};
 use tracebraid_wire::table::{PointRow, SEMAPHORE_WORD, STATE_SIZE, relative};
 
 use crate::probe::Callbacks;
+use crate::ring::PointFilter;
 
 /// The semaphore word.
 #[repr(C, align(4))]
@@ -45,9 +46,10 @@ pub(crate) struct State {
     pub(crate) nested: AtomicU32,
     /// Its event id in the rings' directory; 0 where it has none.
     pub(crate) event: AtomicU32,
-    /// Not 0 while a reader of the rings wants it.
+    /// Whether a reader of the rings wants it: `ring::OFF`, `ALL` or `FILTERED`.
     pub(crate) ring: AtomicU32,
-    reserved: u64,
+    /// Which hits go to the rings while `ring` is `FILTERED`; else null.
+    pub(crate) filter: AtomicPtr<PointFilter>,
 }
 
 const _: () = assert!(size_of::<Semaphore>() == SEMAPHORE_WORD);

@@ -37,7 +37,7 @@ unsafe extern "C" fn emit(point: *const u8, slots: *mut u64) {
         let (semaphore, state) = (&*row.semaphore(), &*row.state());
         let only_ring = semaphore.readers.load(Ordering::Relaxed) == 0
             && state.callbacks.load(Ordering::Relaxed).is_null()
-            && state.ring.load(Ordering::Relaxed) != 0;
+            && state.ring.load(Ordering::Relaxed) == ring::ALL;
         if !only_ring {
             emit_otherwise(row, slots);
         } else if !ring::append_straight(row, state, slots) {
@@ -78,7 +78,7 @@ unsafe fn deliver(row: HotRow, slots: *mut u64, usdt: bool) {
     unsafe {
         probe::call(row, slots);
         let state = &*row.state();
-        if state.ring.load(Ordering::Relaxed) != 0 {
+        if ring::passes(state, slots) {
             ring::append(row, state, slots);
         }
         if usdt {

@@ -1,18 +1,36 @@
 //! Which tracepoints the rings know, and which of them go there.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ptr;
 use std::sync::atomic::Ordering;
 
+use tracebraid_wire::region::{WANTED_ALL, WANTED_FILTERED};
+use tracebraid_wire::schema::Schema;
+use tracebraid_wire::table::PointRow;
+
+use super::filter::{ALL, FILTERED, Handle, OFF, PointFilter, Retired};
 use super::rings::Rings;
 use super::{directory, service};
-use crate::dso::{self, Dso};
+use crate::dso::{self, Dso, DsoId};
 use crate::registry::{self, Tracepoint};
-use crate::state::Point;
+use crate::state::{Point, State};
 
 /// What a bridge asked for, and the next event id. Part of what the process's lock protects.
 pub(crate) struct Listing {
     next: u16,
     wanted: Vec<u8>,
+    /// The texts of filters, by event.
+    filters: BTreeMap<u16, String>,
+    /// The filters that hang in states, by event.
+    installed: BTreeMap<u16, Installed>,
+    retired: Retired,
+    /// Events that stay off, since their filter is missing or cannot be read.
+    refused: BTreeSet<u16>,
+}
+
+struct Installed {
+    object: DsoId,
+    filter: Handle,
 }
 
 impl Listing {
@@ -20,12 +38,23 @@ impl Listing {
         Listing {
             next: 1,
             wanted: Vec::new(),
+            filters: BTreeMap::new(),
+            installed: BTreeMap::new(),
+            retired: Retired::new(),
+            refused: BTreeSet::new(),
         }
     }
 
-    /// Sets what a bridge wants: a byte an event. Empty: there is no bridge.
-    pub(crate) fn set_wanted(&mut self, wanted: Vec<u8>) {
+    /// Sets what a bridge wants: a byte an event, and filters by event. Empty: there is no bridge.
+    pub(crate) fn set_wanted(&mut self, wanted: Vec<u8>, filters: BTreeMap<u16, String>) {
         self.wanted = wanted;
+        self.filters = filters;
+        self.refused.clear();
+    }
+
+    /// How many events stay off because of their filter.
+    pub(crate) fn refused(&self) -> u32 {
+        self.refused.len() as u32
     }
 
     /// Gives ids to an object's tracepoints that have none, and decides which of them go to the rings.
@@ -44,13 +73,66 @@ impl Listing {
                     .event
                     .store(event.unwrap_or(0).into(), Ordering::Relaxed);
             }
-            let event = state.event.load(Ordering::Relaxed) as usize;
-            let asked = self.wanted.get(event).is_some_and(|&byte| byte != 0);
+            let event = state.event.load(Ordering::Relaxed) as u16;
             let own = own_reader && state.enabled.load(Ordering::Relaxed) != 0;
-            state
-                .ring
-                .store(u32::from(event != 0 && (asked || own)), Ordering::Relaxed);
+            let ring = match self.wanted.get(usize::from(event)).copied() {
+                _ if event == 0 => OFF,
+                _ if own => ALL,
+                Some(WANTED_ALL) => ALL,
+                Some(WANTED_FILTERED) if self.install(dso.id(), &row, event, state) => FILTERED,
+                _ => OFF,
+            };
+            // A hit that finds itself filtered finds the filter, or is in between and goes nowhere.
+            state.ring.store(ring, Ordering::SeqCst);
+            if ring != FILTERED {
+                self.uninstall(event, state);
+            }
         }
+    }
+
+    /// Hangs the event's filter in its state. Whether it has one that can be read.
+    fn install(&mut self, object: DsoId, row: &PointRow, event: u16, state: &State) -> bool {
+        let text = self.filters.get(&event).map_or("", String::as_str);
+        let before = self.installed.get(&event);
+        if before.is_some_and(|before| before.filter.text() == text) {
+            return true;
+        }
+        let read = registry::schema_bytes(row)
+            .and_then(|bytes| Schema::parse(bytes).ok())
+            .and_then(|schema| PointFilter::parse(text, &schema).ok());
+        let Some(filter) = read else {
+            self.refused.insert(event);
+            return false;
+        };
+        let filter = Handle::install(filter, state);
+        if let Some(before) = self.installed.insert(event, Installed { object, filter }) {
+            self.retired.push(before.filter);
+        }
+        true
+    }
+
+    fn uninstall(&mut self, event: u16, state: &State) {
+        if let Some(before) = self.installed.remove(&event) {
+            state.filter.store(ptr::null_mut(), Ordering::SeqCst);
+            self.retired.push(before.filter);
+        }
+    }
+
+    /// Takes back the filters of objects that are gone, and their states with them.
+    pub(crate) fn keep(&mut self, loaded: &[DsoId]) {
+        let gone = |installed: &Installed| !loaded.contains(&installed.object);
+        let retired = &mut self.retired;
+        self.installed.retain(|_, installed| {
+            if gone(installed) {
+                retired.push(installed.filter);
+            }
+            !gone(installed)
+        });
+    }
+
+    /// Frees filters that are no longer used.
+    pub(crate) fn tidy(&mut self) {
+        self.retired.tidy();
     }
 }
 

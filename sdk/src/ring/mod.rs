@@ -13,11 +13,13 @@ mod clock;
 mod directory;
 mod drain;
 mod encode;
+mod filter;
 mod listing;
 mod rings;
 pub(crate) mod service;
 
 pub use drain::{drain, lost};
+pub(crate) use filter::{ALL, PointFilter, forget_readers, passes};
 pub(crate) use listing::Listing;
 pub(crate) use rings::{Setup, current, start};
 

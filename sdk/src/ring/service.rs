@@ -7,6 +7,7 @@
 //! Whoever holds the exclusive lock of the memfd (an open-file-description lock, which the kernel frees
 //! when its holder dies) is served. When nobody does, everything that was on for a bridge goes off.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -15,12 +16,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use tracebraid_ring::Region;
-use tracebraid_wire::region::{self, MAX_EVENTS, control};
+use tracebraid_wire::region::{self, FILTERS_BYTES, MAX_EVENTS, control};
 
 use super::directory::word;
+use super::filter;
 use super::rings::{self, Rings};
 use crate::gate;
 
+/// The request that is being served.
+static TAKEN: AtomicU32 = AtomicU32::new(0);
 /// Whether a bridge's wishes are in force.
 static SERVING: AtomicBool = AtomicBool::new(false);
 /// The request that was served last.
@@ -51,12 +55,16 @@ pub(crate) fn serve() -> bool {
         return false;
     };
     flush(&rings.region);
+    if filter::any_retired() {
+        gate::lock().listing.tidy();
+    }
     let asked = word(&rings.region, control::ASKED).load(Ordering::Acquire);
     let owned = is_owned(rings.region.file());
     if !owned {
         if SERVING.swap(false, Ordering::AcqRel) {
+            TAKEN.store(asked, Ordering::Relaxed);
             forget(rings);
-            gate::lock().listing.set_wanted(Vec::new());
+            gate::lock().listing.set_wanted(Vec::new(), BTreeMap::new());
             return true;
         }
         // A request whose bridge is gone is served by there being nobody.
@@ -67,7 +75,11 @@ pub(crate) fn serve() -> bool {
         return false;
     }
     SERVING.store(true, Ordering::Release);
-    gate::lock().listing.set_wanted(wanted(&rings.region));
+    // What is asked while this is being read is another request.
+    TAKEN.store(asked, Ordering::Relaxed);
+    gate::lock()
+        .listing
+        .set_wanted(wanted(&rings.region), filters(&rings.region));
     true
 }
 
@@ -79,8 +91,9 @@ pub(crate) fn done(stuck: bool) {
     if stuck {
         word(&rings.region, control::SITES_STUCK).fetch_add(1, Ordering::Relaxed);
     }
-    let asked = word(&rings.region, control::ASKED).load(Ordering::Acquire);
-    answer(&rings.region, asked);
+    let refused = gate::lock().listing.refused();
+    word(&rings.region, control::FILTERS_REFUSED).store(refused, Ordering::Relaxed);
+    answer(&rings.region, TAKEN.load(Ordering::Relaxed));
 }
 
 /// Whether events that the program itself enabled go to the rings.
@@ -111,6 +124,19 @@ fn wanted(region: &Region) -> Vec<u8> {
         *byte = unsafe { region.header().add(region::WANTED + event).read_volatile() };
     }
     copy
+}
+
+/// The texts of the filters, by event.
+fn filters(region: &Region) -> BTreeMap<u16, String> {
+    let used = word(region, control::FILTERS_USED).load(Ordering::Acquire) as usize;
+    let mut copy = vec![0u8; used.min(FILTERS_BYTES)];
+    for (at, byte) in copy.iter_mut().enumerate() {
+        // SAFETY: as above.
+        *byte = unsafe { region.header().add(region::FILTERS + at).read_volatile() };
+    }
+    region::filters(&copy)
+        .map(|(event, text)| (event, text.to_owned()))
+        .collect()
 }
 
 /// Clears what a bridge that is gone left behind.

@@ -3,8 +3,8 @@
 //! ```text
 //! 0        header: written once by the program, before anybody else can find the region
 //! 256      control words, each on a line of its own: requests of the bridge, answers of the helper
-//! 4096     wanted: one byte an event, written by the bridge: 0 off, 1 on
-//! 12288    filters: texts the bridge writes, led to by `filters` below
+//! 4096     wanted: one byte an event, written by the bridge: 0 off, 1 on, 2 on for what passes its filter
+//! 12288    filters: entries that the bridge writes, one for each event whose wanted byte is 2
 //! 77824    directory: one entry a tracepoint, appended by the program
 //! …        losses: u32 for each CPU and event, counted up by the program
 //! ```
@@ -22,6 +22,10 @@ pub const MAX_EVENTS: usize = 8191;
 pub const CONTROL: usize = 256;
 /// Where the bytes of wanted events begin.
 pub const WANTED: usize = 4096;
+/// Wanted byte: every hit.
+pub const WANTED_ALL: u8 = 1;
+/// Wanted byte: hits that pass the event's filter; none where it has no filter that can be read.
+pub const WANTED_FILTERED: u8 = 2;
 /// Where the filters begin.
 pub const FILTERS: usize = WANTED + 8192;
 /// Bytes for filters.
@@ -171,6 +175,8 @@ pub mod control {
     pub const FILTERS_USED: usize = 512;
     /// Errors that the helper met since the last request: sites that could not be switched.
     pub const SITES_STUCK: usize = 576;
+    /// Events of the last request that stay off, since their filter is missing or cannot be read.
+    pub const FILTERS_REFUSED: usize = 640;
 }
 
 /// The head of a directory entry: `u32 length, u16 event, u16 0`, then the tracepoint's schema, zeros
@@ -199,6 +205,27 @@ pub fn entries(directory: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
+/// Walks the filters: `(event, text)`. A filter is an entry as in the directory, with a text in place of
+/// the schema. A text that is not UTF-8 is empty, which is no filter.
+pub fn filters(area: &[u8]) -> impl Iterator<Item = (u16, &str)> {
+    entries(area).map(|(event, body)| {
+        let end = body.iter().position(|&byte| byte == 0);
+        let text = &body[..end.unwrap_or(body.len())];
+        (event, core::str::from_utf8(text).unwrap_or(""))
+    })
+}
+
+/// Writes a filter's entry to the beginning of `area`. Its length; `None` where there is no room for it.
+pub fn write_filter(area: &mut [u8], event: u16, text: &str) -> Option<usize> {
+    let length = (ENTRY_HEAD + text.len()).next_multiple_of(8);
+    let entry = area.get_mut(..length)?;
+    entry.fill(0);
+    entry[..4].copy_from_slice(&u32::try_from(length).ok()?.to_le_bytes());
+    entry[4..6].copy_from_slice(&event.to_le_bytes());
+    entry[ENTRY_HEAD..ENTRY_HEAD + text.len()].copy_from_slice(text.as_bytes());
+    Some(length)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,6 +250,21 @@ mod tests {
     }
 
     #[test]
+    fn filters_read_back_and_what_has_no_room_is_not_written() {
+        let mut area = [0xff_u8; 64];
+        let mut used = 0;
+        for (event, text) in [(7, "a == 1"), (8, "a == 1234567890"), (9, "")] {
+            used += write_filter(&mut area[used..], event, text).unwrap();
+        }
+        assert_eq!(used, 48);
+        assert_eq!(write_filter(&mut area[used..], 10, "a == 12345"), None);
+        let read: std::vec::Vec<_> = filters(&area[..used]).collect();
+        assert_eq!(read, [(7, "a == 1"), (8, "a == 1234567890"), (9, "")]);
+        area[8] = 0xc3;
+        assert_eq!(filters(&area[..used]).next(), Some((7, "")));
+    }
+
+    #[test]
     fn a_directory_with_any_byte_wrong_ends_and_does_not_loop() {
         let mut directory = [0u8; 64];
         for (at, event) in [(0, 1u8), (24, 2), (40, 3)] {
@@ -238,4 +280,6 @@ mod tests {
             }
         }
     }
+
+    extern crate std;
 }
