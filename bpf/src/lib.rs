@@ -52,8 +52,8 @@
 //! # Places
 //!
 //! `spec` and `record` build without clang (`default-features = false`). `plan` turns a spec into
-//! what the kernel side knows: numbered entries, locations, places of arguments. `load` makes the maps
-//! and loads the programs of `bpf/*.bpf.c`, `attach/` links them, `ring` and `counters` read what they
+//! what the kernel side knows: numbered entries, locations, places of arguments. `maps` and
+//! `load` make the maps and load the programs of `bpf/*.bpf.c`, `attach/` links them, `ring` and `counters` read what they
 //! write, `decode` makes records of it. `bpf/abi.h` is the only thing that C and Rust share.
 //! [`capability`] knows what this machine allows.
 
@@ -79,11 +79,15 @@ mod kernel;
 #[cfg(feature = "load")]
 mod load;
 #[cfg(feature = "load")]
+mod maps;
+#[cfg(feature = "load")]
 mod memory;
 #[cfg(feature = "load")]
 mod plan;
 #[cfg(feature = "load")]
 mod registers;
+#[cfg(feature = "load")]
+mod rights;
 #[cfg(feature = "load")]
 mod ring;
 #[cfg(feature = "load")]

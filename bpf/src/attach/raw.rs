@@ -4,11 +4,11 @@ use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use crate::abi;
-use crate::capability;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel;
 use crate::load::{Object, Program};
 use crate::plan::Plan;
+use crate::rights;
 use crate::spec::ProbeId;
 
 /// An event to attach.
@@ -115,8 +115,8 @@ pub(crate) fn attach(wanted: &Wanted, program: &Program) -> Result<OwnedFd> {
                 format!("this kernel has no tracepoint for {what}"),
             )
             .because(error),
-            Some(libc::EPERM | libc::EACCES) if capability::missing_right().is_some() => {
-                capability::refused(&what, error)
+            Some(libc::EPERM | libc::EACCES) if rights::missing_right().is_some() => {
+                rights::refused(&what, error)
             }
             _ => Error::new(
                 ErrorKind::Attach {

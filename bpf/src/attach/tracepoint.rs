@@ -6,10 +6,10 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
-use crate::capability;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel;
 use crate::plan::Tracepoint;
+use crate::rights;
 
 /// Where tracefs is, if it is mounted.
 pub(crate) fn tracefs() -> Option<PathBuf> {
@@ -29,7 +29,7 @@ pub(crate) fn attach(
     let what = format!("{}:{}", tracepoint.category, tracepoint.name);
     let failed = |error: std::io::Error| {
         if matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES)) {
-            return capability::refused(&format!("the tracepoint {what}"), error);
+            return rights::refused(&format!("the tracepoint {what}"), error);
         }
         let kind = ErrorKind::Attach {
             file: None,
@@ -74,7 +74,7 @@ fn id(tracepoint: &Tracepoint, what: &str) -> Result<u64> {
             },
             format!("this kernel has no tracepoint {what}"),
         ),
-        std::io::ErrorKind::PermissionDenied => capability::refused_file(&file, error),
+        std::io::ErrorKind::PermissionDenied => rights::refused_file(&file, error),
         _ => Error::system(format!("cannot read {}", file.display()), error),
     })?;
     text.trim().parse().map_err(|error| {

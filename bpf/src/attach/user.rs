@@ -8,10 +8,10 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use crate::capability;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{self, Sites};
 use crate::plan::{Binary, Site};
+use crate::rights;
 
 /// How user probes are attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,8 +111,8 @@ fn describe(
     if matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES)) {
         let what = format!("the probe of {place}");
         return match way {
-            Way::Multi { .. } => capability::refused(&what, error),
-            Way::Perf { .. } => capability::refused_perf_uprobe(&what, error),
+            Way::Multi { .. } => rights::refused(&what, error),
+            Way::Perf { .. } => rights::refused_perf_uprobe(&what, error),
         };
     }
     let why = match error.raw_os_error() {
@@ -147,7 +147,7 @@ fn describe(
 fn describe_whole(binary: &Binary, error: io::Error) -> Error {
     let what = format!("{} probes of {}", binary.sites.len(), binary.path.display());
     match error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => return capability::refused(&what, error),
+        Some(libc::EPERM | libc::EACCES) => return rights::refused(&what, error),
         Some(libc::ESRCH) => {
             let kind = ErrorKind::Attach {
                 file: Some(binary.path.clone()),

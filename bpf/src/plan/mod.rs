@@ -4,14 +4,19 @@
 //! probes of one address with the same fetch share an entry, and so does a system call that two probes
 //! name. The kernel counts and records entries; [`Entry::probes`] says whose they are.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod kernel;
+mod place;
+
+use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::abi;
 use crate::error::{Error, ErrorKind, Result};
-use crate::registers;
-use crate::spec::{Argument, Fetch, KernelEvent, Location, Place, ProbeId, Spec, TracepointProbe};
+use crate::spec::{Argument, Fetch, Location, ProbeId, Spec};
+
+pub(crate) use kernel::{Calls, Tracepoint};
+use place::{NO_PLACE, check, place};
 
 /// Bytes of a CPU's ring where the spec says 0.
 const DEFAULT_RING: usize = 1 << 20;
@@ -76,22 +81,6 @@ pub(crate) struct Site {
     pub(crate) offset: u64,
     pub(crate) semaphore: u64,
     pub(crate) location: u32,
-}
-
-#[derive(Debug)]
-pub(crate) struct Tracepoint {
-    pub(crate) category: String,
-    pub(crate) name: String,
-    pub(crate) entry: u32,
-    pub(crate) config: abi::Tracepoint,
-}
-
-/// System calls by number. `all` holds the probes that want every call.
-#[derive(Debug)]
-pub(crate) struct Calls {
-    pub(crate) numbers: abi::Numbers,
-    /// Whose are the kernel's guard's misses, which are counted for the program as a whole.
-    pub(crate) probe: ProbeId,
 }
 
 impl Plan {
@@ -208,126 +197,6 @@ impl Plan {
         }
         first
     }
-
-    fn tracepoints(&mut self, probes: &[TracepointProbe]) -> Result<()> {
-        let mut known: BTreeMap<(&str, &str), Vec<&TracepointProbe>> = BTreeMap::new();
-        for probe in probes {
-            known
-                .entry((&probe.category, &probe.name))
-                .or_default()
-                .push(probe);
-        }
-        for ((category, name), same) in known {
-            let first = same[0];
-            if same
-                .iter()
-                .any(|probe| probe.size != first.size || probe.dynamic != first.dynamic)
-            {
-                return Err(Error::bad_spec(format!(
-                    "two descriptions of {category}:{name} differ in their layout"
-                )));
-            }
-            let size = first.size as usize;
-            if !(8..=abi::TRACEPOINT_BYTES).contains(&size) || first.dynamic.len() > abi::DYNAMIC {
-                return Err(Error::bad_spec(format!(
-                    "{category}:{name} has {size} bytes and {} variable-length fields; from 8 to {} \
-                     bytes and up to {} such fields can be recorded",
-                    first.dynamic.len(),
-                    abi::TRACEPOINT_BYTES,
-                    abi::DYNAMIC
-                )));
-            }
-            let mut dynamic = [0; abi::DYNAMIC];
-            for (slot, field) in dynamic.iter_mut().zip(&first.dynamic) {
-                if u64::from(field.offset) + 4 > size as u64 {
-                    return Err(Error::bad_spec(format!(
-                        "{category}:{name} has a variable-length field at {}, beyond its {size} bytes",
-                        field.offset
-                    )));
-                }
-                *slot = field.offset | if field.relative { abi::RELATIVE } else { 0 };
-            }
-            let ids = same.iter().map(|probe| (probe.id, 0)).collect();
-            let entry = self.entry(ids, Shape::Tracepoint);
-            self.tracepoints.push(Tracepoint {
-                category: category.into(),
-                name: name.into(),
-                entry,
-                config: abi::Tracepoint {
-                    entry,
-                    size: first.size,
-                    dynamic_count: first.dynamic.len() as u32,
-                    dynamic,
-                },
-            });
-        }
-        Ok(())
-    }
-
-    fn kernel(&mut self, spec: &Spec) {
-        let mut typed: BTreeMap<usize, (Shape, Vec<(ProbeId, u32)>)> = BTreeMap::new();
-        let (mut enter, mut exit) = (Vec::new(), Vec::new());
-        for probe in &spec.kernel {
-            let (event, shape) = match &probe.event {
-                KernelEvent::SchedSwitch => (abi::SCHED_SWITCH, Shape::Switch),
-                KernelEvent::SchedWaking => (abi::SCHED_WAKING, Shape::Wake),
-                KernelEvent::SchedWakeup => (abi::SCHED_WAKEUP, Shape::Wake),
-                KernelEvent::SchedWakeupNew => (abi::SCHED_WAKEUP_NEW, Shape::Wake),
-                KernelEvent::SchedMigrateTask => (abi::SCHED_MIGRATE_TASK, Shape::Migrate),
-                KernelEvent::ProcessFork => (abi::PROCESS_FORK, Shape::Fork),
-                KernelEvent::ProcessExec => (abi::PROCESS_EXEC, Shape::Exec),
-                KernelEvent::ProcessExit => (abi::PROCESS_EXIT, Shape::Exit),
-                KernelEvent::SysEnter(numbers) => {
-                    enter.push((probe.id, numbers.as_slice()));
-                    continue;
-                }
-                KernelEvent::SysExit(numbers) => {
-                    exit.push((probe.id, numbers.as_slice()));
-                    continue;
-                }
-            };
-            typed
-                .entry(event)
-                .or_insert((shape, Vec::new()))
-                .1
-                .push((probe.id, 0));
-        }
-        for (event, (shape, probes)) in typed {
-            self.events[event] = self.entry(probes, shape);
-        }
-        self.enter = self.calls(&enter, &Shape::SysEnter);
-        self.exit = self.calls(&exit, &Shape::SysExit);
-    }
-
-    fn calls(&mut self, probes: &[(ProbeId, &[u32])], shape: &Shape) -> Option<Calls> {
-        let probe = probes.iter().map(|&(id, _)| id).min()?;
-        let mut shared: BTreeMap<BTreeSet<ProbeId>, u32> = BTreeMap::new();
-        let mut numbers = abi::Numbers {
-            entry: [abi::NO_ENTRY; abi::SYSCALLS + 1],
-        };
-        for (number, slot) in numbers.entry.iter_mut().enumerate() {
-            let wanted: BTreeSet<ProbeId> = probes
-                .iter()
-                .filter(|(_, list)| {
-                    list.is_empty() || (number < abi::SYSCALLS && list.contains(&(number as u32)))
-                })
-                .map(|&(id, _)| id)
-                .collect();
-            if wanted.is_empty() {
-                continue;
-            }
-            *slot = match shared.get(&wanted) {
-                Some(&entry) => entry,
-                None => {
-                    let entry =
-                        self.entry(wanted.iter().map(|&id| (id, 0)).collect(), shape.clone());
-                    shared.insert(wanted, entry);
-                    entry
-                }
-            };
-        }
-        Some(Calls { numbers, probe })
-    }
 }
 
 /// What is wanted at one address.
@@ -392,141 +261,12 @@ fn identity(path: &Path) -> Result<(u64, u64)> {
     Ok((metadata.dev(), metadata.ino()))
 }
 
-fn check(file: &Path, location: &Location) -> Result<()> {
-    let refuse = |what: String| {
-        Err(Error::bad_spec(format!(
-            "{} at {:#x}: {what}",
-            file.display(),
-            location.offset
-        )))
-    };
-    match &location.fetch {
-        Fetch::Slots { count, text } => {
-            if usize::from(*count) > abi::WORDS {
-                return refuse(format!("{count} slots; at most {} can be read", abi::WORDS));
-            }
-            if text.len() > abi::TEXTS {
-                return refuse(format!(
-                    "{} texts; at most {} can be read",
-                    text.len(),
-                    abi::TEXTS
-                ));
-            }
-            if let Some(pair) = text.iter().find(|pair| pair.0.max(pair.1) >= *count) {
-                return refuse(format!("a text in slots {pair:?} of {count}"));
-            }
-        }
-        Fetch::Arguments(arguments) => {
-            if arguments.len() > abi::WORDS {
-                return refuse(format!(
-                    "{} arguments; at most {} can be read",
-                    arguments.len(),
-                    abi::WORDS
-                ));
-            }
-            if let Some(bad) = arguments
-                .iter()
-                .find(|one| !matches!(one.width, 1 | 2 | 4 | 8))
-            {
-                return refuse(format!("an argument of {} bytes", bad.width));
-            }
-        }
-    }
-    Ok(())
-}
-
-const NO_PLACE: abi::Place = abi::Place {
-    displacement: 0,
-    base: abi::NO_REGISTER,
-    index: abi::NO_REGISTER,
-    kind: abi::PLACE_NONE,
-    width: 0,
-    shift: 0,
-    reserved: 0,
-};
-
-/// A place that cannot be had stays in the list as `PLACE_NONE`: it costs that argument only.
-fn place(argument: &Argument) -> abi::Place {
-    let width = argument.width;
-    let word = registers::word;
-    match &argument.place {
-        Place::Constant(value) => abi::Place {
-            displacement: *value,
-            kind: abi::PLACE_CONSTANT,
-            width,
-            ..NO_PLACE
-        },
-        Place::Register { register, high } => match word(*register) {
-            Some(base) => abi::Place {
-                base,
-                kind: abi::PLACE_REGISTER,
-                width,
-                shift: if *high { 8 } else { 0 },
-                ..NO_PLACE
-            },
-            None => NO_PLACE,
-        },
-        Place::Memory {
-            base,
-            index,
-            displacement,
-        } => {
-            let (base, base_known) = match base {
-                Some(register) => (word(*register), true),
-                None => (Some(abi::NO_REGISTER), true),
-            };
-            let (index, shift) = match index {
-                Some((register, scale)) if matches!(scale, 1 | 2 | 4 | 8) => {
-                    (word(*register), scale.trailing_zeros() as u8)
-                }
-                Some(_) => (None, 0),
-                None => (Some(abi::NO_REGISTER), 0),
-            };
-            match (base, index) {
-                (Some(base), Some(index)) if base_known => abi::Place {
-                    displacement: *displacement,
-                    base,
-                    index,
-                    kind: abi::PLACE_MEMORY,
-                    width,
-                    shift,
-                    ..NO_PLACE
-                },
-                _ => NO_PLACE,
-            }
-        }
-        Place::ProbeRelative {
-            displacement,
-            address_only,
-        } => {
-            let Some(base) = word(crate::spec::Register::Rip) else {
-                return NO_PLACE;
-            };
-            if *address_only {
-                abi::Place {
-                    displacement: *displacement,
-                    kind: abi::PLACE_ADDRESS,
-                    width,
-                    ..NO_PLACE
-                }
-            } else {
-                abi::Place {
-                    displacement: *displacement,
-                    base,
-                    kind: abi::PLACE_MEMORY,
-                    width,
-                    ..NO_PLACE
-                }
-            }
-        }
-        Place::Unsupported(_) => NO_PLACE,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{Dynamic, KernelProbe, Register, UserProbe};
+    use crate::spec::{
+        Dynamic, KernelEvent, KernelProbe, Place, Register, TracepointProbe, UserProbe,
+    };
 
     fn user(id: u32, offset: u64, semaphore: u64, fetch: Fetch) -> UserProbe {
         let binary = std::env::current_exe().unwrap();

@@ -1,0 +1,146 @@
+//! Kernel events: tracepoints by name, events with records of their own, and system calls by number.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Plan, Shape};
+use crate::abi;
+use crate::error::{Error, Result};
+use crate::spec::{KernelEvent, ProbeId, Spec, TracepointProbe};
+
+#[derive(Debug)]
+pub(crate) struct Tracepoint {
+    pub(crate) category: String,
+    pub(crate) name: String,
+    pub(crate) entry: u32,
+    pub(crate) config: abi::Tracepoint,
+}
+
+/// System calls by number. `all` holds the probes that want every call.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    pub(crate) numbers: abi::Numbers,
+    /// Whose are the kernel's guard's misses, which are counted for the program as a whole.
+    pub(crate) probe: ProbeId,
+}
+
+impl Plan {
+    pub(super) fn tracepoints(&mut self, probes: &[TracepointProbe]) -> Result<()> {
+        let mut known: BTreeMap<(&str, &str), Vec<&TracepointProbe>> = BTreeMap::new();
+        for probe in probes {
+            known
+                .entry((&probe.category, &probe.name))
+                .or_default()
+                .push(probe);
+        }
+        for ((category, name), same) in known {
+            let first = same[0];
+            if same
+                .iter()
+                .any(|probe| probe.size != first.size || probe.dynamic != first.dynamic)
+            {
+                return Err(Error::bad_spec(format!(
+                    "two descriptions of {category}:{name} differ in their layout"
+                )));
+            }
+            let size = first.size as usize;
+            if !(8..=abi::TRACEPOINT_BYTES).contains(&size) || first.dynamic.len() > abi::DYNAMIC {
+                return Err(Error::bad_spec(format!(
+                    "{category}:{name} has {size} bytes and {} variable-length fields; from 8 to {} \
+                     bytes and up to {} such fields can be recorded",
+                    first.dynamic.len(),
+                    abi::TRACEPOINT_BYTES,
+                    abi::DYNAMIC
+                )));
+            }
+            let mut dynamic = [0; abi::DYNAMIC];
+            for (slot, field) in dynamic.iter_mut().zip(&first.dynamic) {
+                if u64::from(field.offset) + 4 > size as u64 {
+                    return Err(Error::bad_spec(format!(
+                        "{category}:{name} has a variable-length field at {}, beyond its {size} bytes",
+                        field.offset
+                    )));
+                }
+                *slot = field.offset | if field.relative { abi::RELATIVE } else { 0 };
+            }
+            let ids = same.iter().map(|probe| (probe.id, 0)).collect();
+            let entry = self.entry(ids, Shape::Tracepoint);
+            self.tracepoints.push(Tracepoint {
+                category: category.into(),
+                name: name.into(),
+                entry,
+                config: abi::Tracepoint {
+                    entry,
+                    size: first.size,
+                    dynamic_count: first.dynamic.len() as u32,
+                    dynamic,
+                },
+            });
+        }
+        Ok(())
+    }
+
+    pub(super) fn kernel(&mut self, spec: &Spec) {
+        let mut typed: BTreeMap<usize, (Shape, Vec<(ProbeId, u32)>)> = BTreeMap::new();
+        let (mut enter, mut exit) = (Vec::new(), Vec::new());
+        for probe in &spec.kernel {
+            let (event, shape) = match &probe.event {
+                KernelEvent::SchedSwitch => (abi::SCHED_SWITCH, Shape::Switch),
+                KernelEvent::SchedWaking => (abi::SCHED_WAKING, Shape::Wake),
+                KernelEvent::SchedWakeup => (abi::SCHED_WAKEUP, Shape::Wake),
+                KernelEvent::SchedWakeupNew => (abi::SCHED_WAKEUP_NEW, Shape::Wake),
+                KernelEvent::SchedMigrateTask => (abi::SCHED_MIGRATE_TASK, Shape::Migrate),
+                KernelEvent::ProcessFork => (abi::PROCESS_FORK, Shape::Fork),
+                KernelEvent::ProcessExec => (abi::PROCESS_EXEC, Shape::Exec),
+                KernelEvent::ProcessExit => (abi::PROCESS_EXIT, Shape::Exit),
+                KernelEvent::SysEnter(numbers) => {
+                    enter.push((probe.id, numbers.as_slice()));
+                    continue;
+                }
+                KernelEvent::SysExit(numbers) => {
+                    exit.push((probe.id, numbers.as_slice()));
+                    continue;
+                }
+            };
+            typed
+                .entry(event)
+                .or_insert((shape, Vec::new()))
+                .1
+                .push((probe.id, 0));
+        }
+        for (event, (shape, probes)) in typed {
+            self.events[event] = self.entry(probes, shape);
+        }
+        self.enter = self.calls(&enter, &Shape::SysEnter);
+        self.exit = self.calls(&exit, &Shape::SysExit);
+    }
+
+    fn calls(&mut self, probes: &[(ProbeId, &[u32])], shape: &Shape) -> Option<Calls> {
+        let probe = probes.iter().map(|&(id, _)| id).min()?;
+        let mut shared: BTreeMap<BTreeSet<ProbeId>, u32> = BTreeMap::new();
+        let mut numbers = abi::Numbers {
+            entry: [abi::NO_ENTRY; abi::SYSCALLS + 1],
+        };
+        for (number, slot) in numbers.entry.iter_mut().enumerate() {
+            let wanted: BTreeSet<ProbeId> = probes
+                .iter()
+                .filter(|(_, list)| {
+                    list.is_empty() || (number < abi::SYSCALLS && list.contains(&(number as u32)))
+                })
+                .map(|&(id, _)| id)
+                .collect();
+            if wanted.is_empty() {
+                continue;
+            }
+            *slot = match shared.get(&wanted) {
+                Some(&entry) => entry,
+                None => {
+                    let entry =
+                        self.entry(wanted.iter().map(|&id| (id, 0)).collect(), shape.clone());
+                    shared.insert(wanted, entry);
+                    entry
+                }
+            };
+        }
+        Some(Calls { numbers, probe })
+    }
+}

@@ -1,0 +1,139 @@
+//! Locations and places, as the programs read them.
+
+use std::path::Path;
+
+use crate::abi;
+use crate::error::{Error, Result};
+use crate::registers;
+use crate::spec::{Argument, Fetch, Location, Place};
+
+pub(super) fn check(file: &Path, location: &Location) -> Result<()> {
+    let refuse = |what: String| {
+        Err(Error::bad_spec(format!(
+            "{} at {:#x}: {what}",
+            file.display(),
+            location.offset
+        )))
+    };
+    match &location.fetch {
+        Fetch::Slots { count, text } => {
+            if usize::from(*count) > abi::WORDS {
+                return refuse(format!("{count} slots; at most {} can be read", abi::WORDS));
+            }
+            if text.len() > abi::TEXTS {
+                return refuse(format!(
+                    "{} texts; at most {} can be read",
+                    text.len(),
+                    abi::TEXTS
+                ));
+            }
+            if let Some(pair) = text.iter().find(|pair| pair.0.max(pair.1) >= *count) {
+                return refuse(format!("a text in slots {pair:?} of {count}"));
+            }
+        }
+        Fetch::Arguments(arguments) => {
+            if arguments.len() > abi::WORDS {
+                return refuse(format!(
+                    "{} arguments; at most {} can be read",
+                    arguments.len(),
+                    abi::WORDS
+                ));
+            }
+            if let Some(bad) = arguments
+                .iter()
+                .find(|one| !matches!(one.width, 1 | 2 | 4 | 8))
+            {
+                return refuse(format!("an argument of {} bytes", bad.width));
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) const NO_PLACE: abi::Place = abi::Place {
+    displacement: 0,
+    base: abi::NO_REGISTER,
+    index: abi::NO_REGISTER,
+    kind: abi::PLACE_NONE,
+    width: 0,
+    shift: 0,
+    reserved: 0,
+};
+
+/// A place that cannot be had stays in the list as `PLACE_NONE`: it costs that argument only.
+pub(super) fn place(argument: &Argument) -> abi::Place {
+    let width = argument.width;
+    let word = registers::word;
+    match &argument.place {
+        Place::Constant(value) => abi::Place {
+            displacement: *value,
+            kind: abi::PLACE_CONSTANT,
+            width,
+            ..NO_PLACE
+        },
+        Place::Register { register, high } => match word(*register) {
+            Some(base) => abi::Place {
+                base,
+                kind: abi::PLACE_REGISTER,
+                width,
+                shift: if *high { 8 } else { 0 },
+                ..NO_PLACE
+            },
+            None => NO_PLACE,
+        },
+        Place::Memory {
+            base,
+            index,
+            displacement,
+        } => {
+            let (base, base_known) = match base {
+                Some(register) => (word(*register), true),
+                None => (Some(abi::NO_REGISTER), true),
+            };
+            let (index, shift) = match index {
+                Some((register, scale)) if matches!(scale, 1 | 2 | 4 | 8) => {
+                    (word(*register), scale.trailing_zeros() as u8)
+                }
+                Some(_) => (None, 0),
+                None => (Some(abi::NO_REGISTER), 0),
+            };
+            match (base, index) {
+                (Some(base), Some(index)) if base_known => abi::Place {
+                    displacement: *displacement,
+                    base,
+                    index,
+                    kind: abi::PLACE_MEMORY,
+                    width,
+                    shift,
+                    ..NO_PLACE
+                },
+                _ => NO_PLACE,
+            }
+        }
+        Place::ProbeRelative {
+            displacement,
+            address_only,
+        } => {
+            let Some(base) = word(crate::spec::Register::Rip) else {
+                return NO_PLACE;
+            };
+            if *address_only {
+                abi::Place {
+                    displacement: *displacement,
+                    kind: abi::PLACE_ADDRESS,
+                    width,
+                    ..NO_PLACE
+                }
+            } else {
+                abi::Place {
+                    displacement: *displacement,
+                    base,
+                    kind: abi::PLACE_MEMORY,
+                    width,
+                    ..NO_PLACE
+                }
+            }
+        }
+        Place::Unsupported(_) => NO_PLACE,
+    }
+}
