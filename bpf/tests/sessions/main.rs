@@ -5,6 +5,8 @@
 mod faults;
 mod kernel;
 mod stubs;
+mod text;
+mod tracepoints;
 mod user;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -46,7 +48,7 @@ fn main() {
     for (tests, missing) in [
         (kernel::TESTS, missing(&system_call(), &Options::default())),
         (
-            kernel::NAMED_TESTS,
+            tracepoints::TESTS,
             named().map_or_else(Some, |spec| missing(&spec, &Options::default())),
         ),
     ] {
@@ -57,7 +59,11 @@ fn main() {
     for (options, suffix) in [(Options::default(), ""), (perf(), "_the_perf_way")] {
         let rights = missing(&user(), &options);
         let faults = rights.clone().or_else(faults::missing);
-        let groups = [(user::TESTS, rights), (faults::TESTS, faults)];
+        let groups = [
+            (user::TESTS, rights.clone()),
+            (text::TESTS, rights),
+            (faults::TESTS, faults),
+        ];
         for (tests, missing) in groups {
             for &(name, test) in tests {
                 let options = options.clone();
@@ -92,7 +98,7 @@ fn system_call() -> Spec {
 }
 
 fn named() -> Result<Spec, String> {
-    let format = kernel::Format::read("sched", "sched_switch");
+    let format = tracepoints::Format::read("sched", "sched_switch");
     let probe = format
         .map_err(|failed| failed.message().unwrap_or_default().to_owned())?
         .probe(0);
