@@ -4,6 +4,9 @@
 //! benches/off           time of a site that is off, beside its peers     paired, statistics
 //! benches/instructions  what a site adds to a function                   functions, callgrind
 //! benches/compile_cost  what a thousand cost the compiler, and in bytes  generated, callgrind
+//! benches/on_uprobe     an event that goes through its USDT probe            paired
+//! benches/in_process    an event that goes to a callback                    (criterion)
+//! benches/bridge        attaching to a thousand, and how old their lines are  generated
 //!           └─▶ part: entries for target/bench/summary.json, and the bars they are held against
 //! ```
 //! Machines that measure are shared and change their clock rate. So no two runs are compared: what is
