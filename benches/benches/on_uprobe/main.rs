@@ -84,20 +84,25 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn counters() -> Result<Vec<Counter>, Box<dyn Error>> {
     let program = std::env::current_exe()?;
     let binary = Binary::open(&program)?;
+    let ours = binary
+        .tracepoints()
+        .iter()
+        .map(|point| (&point.name, point.attachable()));
+    let theirs = binary
+        .usdt_probes()
+        .iter()
+        .map(|probe| (&probe.name, probe.attachable()));
+    let probes: Vec<_> = ours.chain(theirs).collect();
     let mut counters = Vec::new();
-    for (peer, name, _) in PEERS {
-        let probe = binary
-            .usdt_probes()
-            .iter()
-            .find(|probe| probe.provider == "on_uprobe" && probe.name == name);
-        let location = probe
-            .and_then(|probe| probe.locations.first())
-            .ok_or_else(|| format!("{peer} has no probe"))?;
-        let offset = location.offset().ok_or("a probe is not in the code")?;
+    for (peer, wanted, _) in PEERS {
+        let probe = probes.iter().find(|(name, _)| *name == wanted);
+        let location = probe.and_then(|(_, probe)| probe.locations.first());
+        let location =
+            location.ok_or_else(|| format!("{peer} has no probe that can be attached"))?;
         counters.push(Counter::attach(
             &program,
-            offset,
-            location.semaphore.offset(),
+            location.offset,
+            location.semaphore,
         )?);
     }
     Ok(counters)
