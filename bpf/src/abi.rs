@@ -65,9 +65,8 @@ macro_rules! plain {
 }
 
 plain! {
-    struct Settings(64 + 4 * EVENTS + CPUS / 8) {
+    struct Settings(56 + 4 * EVENTS + CPUS / 8) {
         entries: u32,
-        cpus: u32,
         string_limit: u32,
         text_bytes: u32,
         scratch_slots: u32,
@@ -81,7 +80,6 @@ plain! {
         filter_cpus: u32,
         kernel_events_of_all: u32,
         exit_tells_last: u32,
-        reserved: u32,
         kernel_entry: [u32; EVENTS],
         cpu_mask: [u64; CPUS / 64],
     }

@@ -106,7 +106,7 @@ impl Maps {
             )?;
             maps.shared.insert("scratch_slots", slots);
         }
-        let settings = settings(plan, filter, entries, cpus, text_bytes, scratch_slots);
+        let settings = settings(plan, filter, entries, text_bytes, scratch_slots);
         maps.constants
             .insert(".rodata.settings", settings.bytes().to_vec());
         for (name, calls) in [(".rodata.enter", &plan.enter), (".rodata.exit", &plan.exit)] {
@@ -122,7 +122,6 @@ fn settings(
     plan: &Plan,
     filter: &Filter,
     entries: u32,
-    cpus: u32,
     text_bytes: u32,
     scratch_slots: u32,
 ) -> abi::Settings {
@@ -136,9 +135,11 @@ fn settings(
             *word |= 1 << (cpu % 64);
         }
     }
+    // Looking it up reads all of the kernel's types.
+    let exit_tells_last =
+        plan.events[abi::PROCESS_EXIT] != abi::NO_ENTRY && capability::exit_tells_last();
     abi::Settings {
         entries,
-        cpus,
         string_limit: plan.string_limit as u32,
         text_bytes,
         scratch_slots,
@@ -151,8 +152,7 @@ fn settings(
         filter_excluded: (!filter.exclude.is_empty()).into(),
         filter_cpus: (!filter.cpus.is_empty()).into(),
         kernel_events_of_all: filter.kernel_events_of_all.into(),
-        exit_tells_last: capability::exit_tells_last().into(),
-        reserved: 0,
+        exit_tells_last: exit_tells_last.into(),
         kernel_entry: plan.events,
         cpu_mask,
     }
@@ -167,12 +167,14 @@ fn create(
     options: &sys::bpf_map_create_opts,
 ) -> Result<MapHandle> {
     MapHandle::create(kind, Some(name), key, value, entries, options).map_err(|error| {
-        let what = format!("the BPF map {name} of {entries} elements");
         match rights::missing_right() {
             Some(missing) if error.kind() == libbpf_rs::ErrorKind::PermissionDenied => {
-                missing.error(&what).because(error)
+                missing.error(&format!("the BPF map {name}")).because(error)
             }
-            _ => Error::new(ErrorKind::System, format!("cannot create {what}")).because(error),
+            _ => {
+                let message = format!("cannot create the BPF map {name} of {entries} elements");
+                Error::new(ErrorKind::System, message).because(error)
+            }
         }
     })
 }

@@ -49,8 +49,6 @@ enum abi_event {
 /* Constant once loaded, so the verifier drops what a session does not use. */
 struct settings {
 	__u32 entries;
-	/* The highest possible CPU and one more. */
-	__u32 cpus;
 	/* At most ABI_STRING_LIMIT. */
 	__u32 string_limit;
 	/* Bytes of text that a scratch slot holds. */
@@ -70,7 +68,6 @@ struct settings {
 	__u32 kernel_events_of_all;
 	/* The tracepoint sched_process_exit says itself whether a thread was the last. */
 	__u32 exit_tells_last;
-	__u32 reserved;
 	__u32 kernel_entry[ABI_EVENTS];
 	__u64 cpu_mask[ABI_CPUS / 64];
 };
@@ -229,7 +226,7 @@ struct scratch {
 	struct text_head heads[ABI_TEXTS];
 };
 
-_Static_assert(sizeof(struct settings) == 64 + 4 * ABI_EVENTS + ABI_CPUS / 8, "settings");
+_Static_assert(sizeof(struct settings) == 56 + 4 * ABI_EVENTS + ABI_CPUS / 8, "settings");
 _Static_assert(sizeof(struct counter) == 24, "counter");
 _Static_assert(sizeof(struct location) == 16, "location");
 _Static_assert(sizeof(struct place) == 16, "place");
