@@ -15,7 +15,6 @@ use crate::value::{Lowered, Value};
 pub const HEADER_WORDS: usize = 2;
 
 /// A tracepoint has at most this many fields.
-#[cfg(tracebraid_keys)]
 pub(crate) const MAX_FIELDS: usize = 32;
 
 /// The kinds of a point's fields: a variable of this type ties the gate of a site to its values,
@@ -43,6 +42,8 @@ pub const fn kinds<F>() -> Kinds<F> {
 pub trait Fields: Sized {
     /// Their kinds.
     const KINDS: &'static [FieldKind];
+    /// What the assembler has to know of them ([`code`]). Evaluated once for each list of kinds.
+    const CODES: [u64; MAX_FIELDS.div_ceil(CODE_FIELDS)] = codes::<Self>();
     /// How many slots they take together. USDT readers see the first twelve (`__note_arguments!`).
     const SLOTS: usize = first_slot::<Self>(Self::KINDS.len());
 }
@@ -77,12 +78,17 @@ const CODE_BITS: usize = 20;
 /// ```
 #[must_use]
 pub const fn code<F: Fields>(chunk: usize) -> u64 {
-    let (mut code, mut at) = (0, 0);
-    while at < CODE_FIELDS && chunk * CODE_FIELDS + at < F::KINDS.len() {
-        code |= code_of(F::KINDS[chunk * CODE_FIELDS + at]) << (at * CODE_BITS);
+    F::CODES[chunk]
+}
+
+const fn codes<F: Fields>() -> [u64; MAX_FIELDS.div_ceil(CODE_FIELDS)] {
+    let mut codes = [0; MAX_FIELDS.div_ceil(CODE_FIELDS)];
+    let mut at = 0;
+    while at < F::KINDS.len() {
+        codes[at / CODE_FIELDS] |= code_of(F::KINDS[at]) << (at % CODE_FIELDS * CODE_BITS);
         at += 1;
     }
-    code
+    codes
 }
 
 const fn code_of(kind: FieldKind) -> u64 {

@@ -30,23 +30,25 @@ const DROPPED: End = Some("dropped");
 /// The kinds of `ns` and `end`.
 pub type Return = (Bits<{ Kind::U64 as u8 }>, OptionalText<{ Kind::Str as u8 }>);
 
-/// The point of a return that has no other fields.
+/// The point of a return that has no other fields; on platforms without static keys, nothing.
 #[derive(Clone, Copy)]
-pub struct ReturnPoint(#[cfg_attr(not(tracebraid_keys), allow(dead_code))] *const u8);
+pub struct ReturnPoint(#[cfg(tracebraid_keys)] *const u8);
 
 impl ReturnPoint {
     /// # Safety
     /// `point` is the address of a point's row whose fields are of the kinds [`Return`].
+    #[cfg(tracebraid_keys)]
     #[inline(always)]
     #[must_use]
     pub const unsafe fn new(point: *const u8) -> ReturnPoint {
         ReturnPoint(point)
     }
 
-    /// On platforms without static keys.
+    /// There is none.
+    #[cfg(not(tracebraid_keys))]
     #[must_use]
     pub const fn none() -> ReturnPoint {
-        ReturnPoint(core::ptr::null())
+        ReturnPoint()
     }
 
     /// Emits the return of what began at `start`.
