@@ -86,13 +86,16 @@ unsafe extern "C" fn in_memory() {
 }
 
 /// One call of a trampoline. No `nostack`: a return address is pushed, so the red zone must be free.
+/// Through the table of addresses, and not by a name that the loader may look up at the first call:
+/// where the SDK is in a Rust `dylib`, that look-up would change `r10` and `r11`. In one object the
+/// linker makes an ordinary call of it.
 macro_rules! call {
     ($trampoline:path, $point:ident $(, $register:tt = $word:expr)* $(; $clobber:tt)*) => {
         // SAFETY: the trampoline keeps all registers that are not listed and returns with the stack
         // as it was; `emit` reads as many slots as the point's schema has, which are these.
         unsafe {
             asm!(
-                "call {trampoline}",
+                "call qword ptr [rip + {trampoline}@GOTPCREL]",
                 trampoline = sym $trampoline,
                 inout("rax") $point => _,
                 $(inout($register) $word => _,)*
