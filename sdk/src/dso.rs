@@ -238,7 +238,11 @@ unsafe fn find_note(info: &libc::dl_phdr_info) -> Option<Dso<'_>> {
         let bytes = unsafe {
             std::slice::from_raw_parts(start as usize as *const u8, header.p_filesz as usize)
         };
-        if let Some(tables) = tables_in(bytes, start, header.p_align) {
+        // A linker may put notes of both alignments into one segment, and then says the larger one (mold).
+        let tables = [4, 8]
+            .into_iter()
+            .find_map(|align| tables_in(bytes, start, align));
+        if let Some(tables) = tables {
             let name = if info.dlpi_name.is_null() {
                 c""
             } else {
@@ -256,8 +260,7 @@ unsafe fn find_note(info: &libc::dl_phdr_info) -> Option<Dso<'_>> {
     None
 }
 
-fn tables_in(mut notes: &[u8], mut address: u64, align: u64) -> Option<Tables> {
-    let align = if align == 8 { 8 } else { 4 };
+fn tables_in(mut notes: &[u8], mut address: u64, align: usize) -> Option<Tables> {
     while notes.len() >= 12 {
         let word = |at: usize| {
             u32::from_le_bytes([notes[at], notes[at + 1], notes[at + 2], notes[at + 3]]) as usize

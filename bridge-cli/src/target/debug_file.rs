@@ -26,8 +26,9 @@ const MAX_SMALL: u64 = 64 << 10;
 pub(crate) fn build_id(image: &Image) -> Option<Vec<u8>> {
     let in_segments = image.notes.iter().find_map(|segment| {
         let bytes = image.read(segment.offset, segment.size, MAX_SMALL)?;
-        let alignment = if segment.alignment == 8 { 8 } else { 4 };
-        build_id_in(image, &bytes, alignment)
+        segment
+            .alignments()
+            .find_map(|alignment| build_id_in(image, &bytes, alignment))
     });
     // In a file that keeps only debugging information, segments lead to bytes that were taken out.
     in_segments.or_else(|| {

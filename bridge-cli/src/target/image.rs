@@ -126,6 +126,16 @@ pub(crate) struct NoteSegment {
     pub(crate) alignment: u64,
 }
 
+impl NoteSegment {
+    /// The alignments that its notes may have. A linker may put notes of both into one segment, and
+    /// then says the larger one (mold).
+    pub(crate) fn alignments(&self) -> impl Iterator<Item = usize> + use<> {
+        [4, 8]
+            .into_iter()
+            .take(if self.alignment == 8 { 2 } else { 1 })
+    }
+}
+
 /// What the headers say, and the file they lead into.
 #[derive(Clone, Debug)]
 pub(crate) struct Image {

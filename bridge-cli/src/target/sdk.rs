@@ -262,8 +262,10 @@ fn notes_of(
     let Some(bytes) = image.read(segment.offset, segment.size, MAX_NOTES) else {
         return Ok(());
     };
-    let alignment = if segment.alignment == 8 { 8 } else { 4 };
-    for note in walk(&bytes, image.endianness, alignment).map_while(Result::ok) {
+    let notes = segment
+        .alignments()
+        .flat_map(|alignment| walk(&bytes, image.endianness, alignment).map_while(Result::ok));
+    for note in notes {
         if note.owner != wire_note::OWNER.as_bytes() || note.kind != wire_note::TYPE {
             continue;
         }
