@@ -66,35 +66,39 @@ pub struct Built {
 /// They do not build; the compiler's words are in the text.
 #[must_use]
 pub fn build(variant: &Variant, directory: &Path) -> Built {
+    let mut packages = vec!["gate", "none"];
+    let mut files = packages.clone();
+    if variant.is_dynamic {
+        packages.push("plugin");
+        files.push("libplugin.so");
+    }
+    let kept = build_files(variant, directory, &packages, &files);
+    Built {
+        gate: kept.join("gate"),
+        none: kept.join("none"),
+        plugin: variant.is_dynamic.then(|| kept.join("libplugin.so")),
+    }
+}
+
+/// Builds some packages, and keeps files of theirs in the directory that is returned.
+///
+/// # Panics
+/// As [`build`].
+#[must_use]
+pub fn build_files(
+    variant: &Variant,
+    directory: &Path,
+    packages: &[&str],
+    files: &[&str],
+) -> PathBuf {
     // What cargo leaves under a fixed name must be copied before the next variant's build.
     static BUILDING: Mutex<()> = Mutex::new(());
     let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
 
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/Cargo.toml");
     let target_directory = directory.join("programs");
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    for (name, _) in std::env::vars_os() {
-        let name = name.to_string_lossy();
-        // Settings of the build that runs us.
-        if name.starts_with("CARGO_PROFILE") || name.starts_with("CARGO_BUILD") {
-            cargo.env_remove(name.as_ref());
-        }
-    }
-    cargo
-        .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        .env("RUSTFLAGS", variant.flags.join(" "))
-        .args(["build", "--quiet", "--package", "gate", "--package", "none"])
-        .args(["--profile", variant.profile, "--target", variant.target])
-        .arg("--manifest-path")
-        .arg(manifest)
-        .arg("--target-dir")
-        .arg(&target_directory);
-    if variant.is_dynamic {
-        cargo.args(["--package", "plugin"]);
-    }
-    for setting in variant.settings {
-        cargo.arg("--config");
-        cargo.arg(format!("profile.{}.{setting}", variant.profile));
+    let mut cargo = cargo(variant, &target_directory);
+    for package in packages {
+        cargo.args(["--package", package]);
     }
     let output = cargo.output().expect("cargo starts");
     assert!(
@@ -111,20 +115,36 @@ pub fn build(variant: &Variant, directory: &Path) -> Built {
         .join(profile_directory);
     let to = directory.join("variants").join(variant.name);
     std::fs::create_dir_all(&to).expect("a directory for the variant");
-    let keep = |name: &str| {
+    for file in files {
         // Replaced, not overwritten: a program of an earlier run may still be in use.
-        let (from, kept, fresh) = (
-            from.join(name),
-            to.join(name),
-            to.join(format!("{name}.new")),
-        );
-        std::fs::copy(&from, &fresh).expect("the built file is there");
-        std::fs::rename(&fresh, &kept).expect("the built file moves");
-        kept
-    };
-    Built {
-        gate: keep("gate"),
-        none: keep("none"),
-        plugin: variant.is_dynamic.then(|| keep("libplugin.so")),
+        let fresh = to.join(format!("{file}.new"));
+        std::fs::copy(from.join(file), &fresh).expect("the built file is there");
+        std::fs::rename(&fresh, to.join(file)).expect("the built file moves");
     }
+    to
+}
+
+fn cargo(variant: &Variant, target_directory: &Path) -> Command {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/Cargo.toml");
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        // Settings of the build that runs us.
+        if name.starts_with("CARGO_PROFILE") || name.starts_with("CARGO_BUILD") {
+            cargo.env_remove(name.as_ref());
+        }
+    }
+    cargo
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env("RUSTFLAGS", variant.flags.join(" "))
+        .args(["build", "--quiet", "--profile", variant.profile])
+        .args(["--target", variant.target, "--manifest-path"])
+        .arg(manifest)
+        .arg("--target-dir")
+        .arg(target_directory);
+    for setting in variant.settings {
+        cargo.arg("--config");
+        cargo.arg(format!("profile.{}.{setting}", variant.profile));
+    }
+    cargo
 }

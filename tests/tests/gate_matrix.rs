@@ -145,7 +145,8 @@ fn main() {
     let trials = VARIANTS
         .iter()
         .map(|&(variant, needs)| trial(variant, needs));
-    requirement::run(trials.collect());
+    let linked = [LINKED, LINKED_LAZILY].map(linked_trial);
+    requirement::run(trials.chain(linked).collect());
 }
 
 fn trial(variant: Variant, needs: &'static [Need]) -> Trial {
@@ -158,6 +159,56 @@ fn trial(variant: Variant, needs: &'static [Need]) -> Trial {
         move || check(&variant),
     )
 }
+
+/// With the SDK in a Rust `dylib`.
+const LINKED: Variant = Variant {
+    flags: &["-Cprefer-dynamic"],
+    ..Variant::release("dylib")
+};
+
+/// The same, with functions of the library found at their first call.
+const LINKED_LAZILY: Variant = Variant {
+    flags: &[
+        "-Cprefer-dynamic",
+        "-Crelro-level=partial",
+        "-Clink-arg=-Wl,-z,lazy",
+    ],
+    ..Variant::release("dylib-bound-lazily")
+};
+
+fn linked_trial(variant: Variant) -> Trial {
+    let name = format!(
+        "tracepoints_of_a_{}_and_of_its_user_are_hit_with_their_values",
+        variant.name
+    );
+    requirement::trial(name, &[], move || {
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let files = ["linked", "libdynamic.so"];
+        let kept = variant::build_files(&variant, directory, &["dynamic", "linked"], &files);
+        let libraries = Command::new("rustc")
+            .args(["--print", "target-libdir", "--target", variant.target])
+            .output()
+            .expect("rustc starts");
+        let libraries = String::from_utf8_lossy(&libraries.stdout);
+        let path = format!("{}:{}", kept.display(), libraries.trim());
+        let mut command = Command::new(kept.join("linked"));
+        let output = run_command(command.env("LD_LIBRARY_PATH", path));
+        assert_eq!(output, HITS_OF_LINKED);
+        for file in files {
+            let notes = our_notes(&kept.join(file));
+            assert!(!notes.is_empty(), "{file}");
+            check_notes(&notes);
+        }
+    })
+}
+
+const HITS_OF_LINKED: &str = "\
+dynamic:inside: n=1 text=abc
+dynamic:generic: value=x text=generic n=4 m=5
+dynamic:generic: value=7 text=generic n=4 m=5
+linked:here: a=1 b=text c=3 d=4
+2 objects, 0 on
+";
 
 fn check(variant: &Variant) {
     let built = variant::build(variant, Path::new(env!("CARGO_TARGET_TMPDIR")));
@@ -260,8 +311,11 @@ fn our_notes(file: &Path) -> Vec<Note> {
 }
 
 fn run(program: &Path, arguments: &[&str]) -> String {
-    let child = Command::new(program)
-        .args(arguments)
+    run_command(Command::new(program).args(arguments))
+}
+
+fn run_command(command: &mut Command) -> String {
+    let child = command
         .env("LLVM_PROFILE_FILE", "/dev/null")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -274,8 +328,7 @@ fn run(program: &Path, arguments: &[&str]) -> String {
         .map_or("no end".to_owned(), |status| status.to_string());
     assert!(
         end.status.is_some_and(|status| status.success()),
-        "{}: {status}\n{}{}",
-        program.display(),
+        "{command:?}: {status}\n{}{}",
         end.output,
         end.errors
     );
