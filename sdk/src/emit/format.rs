@@ -1,7 +1,7 @@
 //! `%` and `?` fields: text is made when the event is emitted, in a buffer on the stack.
 //!
-//! Fields share [`TEXT_BYTES`]; each may take an equal part of what is left, and is cut with `…`
-//! where that is too little. A formatter that panics leaves what it wrote, marked.
+//! Fields share [`TEXT_BYTES`]; each may take an equal part of what those before it have left, and is cut
+//! with `…` where that is too little. A formatter that panics leaves what it wrote, marked.
 
 use std::fmt::{self, Write};
 use std::mem::MaybeUninit;
@@ -51,10 +51,8 @@ pub(super) unsafe fn with_text(row: HotRow, slots: *const u64, then: impl FnOnce
         at += count;
         if kind.kind == Kind::Formatted && place[0] != 0 {
             let share = free.len() / to_format.max(1);
-            let (mine, rest) = std::mem::take(&mut free).split_at_mut(share);
-            free = rest;
             let mut out = Buffer {
-                bytes: mine,
+                bytes: &mut free[..share],
                 length: 0,
                 cut: false,
             };
@@ -67,6 +65,7 @@ pub(super) unsafe fn with_text(row: HotRow, slots: *const u64, then: impl FnOnce
                     .fetch_add(1, Ordering::Relaxed);
             }
             let (address, length) = out.finish(panicked);
+            free = &mut std::mem::take(&mut free)[length..];
             place[0] = address.expose_provenance() as u64;
             place[1] = length as u64;
         }
