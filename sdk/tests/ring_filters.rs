@@ -79,10 +79,10 @@ impl Bridge {
     /// The event id of the tracepoint with this name.
     fn event(&self, name: &str) -> u16 {
         let used = self.word(control::DIRECTORY_USED).load(Ordering::Acquire) as usize;
-        region::entries(self.area(region::DIRECTORY, used))
-            .find(|(_, schema)| Schema::parse(schema).unwrap().name == name)
+        region::listed(self.area(region::DIRECTORY, used))
+            .find(|point| Schema::parse(point.schema).unwrap().name == name)
             .expect("the tracepoint is listed")
-            .0
+            .event
     }
 
     /// Wants these events, with filters; waits for the answer.

@@ -22,7 +22,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::selector::{Scope, Selector};
 use crate::source::decode::{Decoder, Decoders};
 use crate::source::sdk_ring::{Listed, Wanted};
-use crate::target::{Binary, FileId, Process, Tracepoint};
+use crate::target::{Binary, FileId, Mapping, Process, Tracepoint};
 
 use choose::{Candidate, FileOf, choose, means};
 use kernel::Kernel;
@@ -142,7 +142,8 @@ impl Resolver {
             .iter()
             .map(|&index| &candidates[index])
             .collect();
-        self.add_points(&chosen, &binaries, listed, &mut resolved);
+        let recorded = Recorded::of(target, listed)?;
+        self.add_points(&chosen, &binaries, &recorded, &mut resolved);
         if let Some(kernel) = &kernel {
             kernel.add(&choice.kernel, &mut self.next, &mut resolved);
         }
@@ -168,7 +169,8 @@ impl Resolver {
             })
         };
         let chosen: Vec<&Candidate> = candidates.iter().filter(wanted).collect();
-        self.add_points(&chosen, &binaries, listed, &mut resolved);
+        let recorded = Recorded::of(Some(process), listed)?;
+        self.add_points(&chosen, &binaries, &recorded, &mut resolved);
         resolved.binaries = binaries;
         Ok(resolved)
     }
@@ -235,7 +237,7 @@ impl Resolver {
         &mut self,
         chosen: &[&Candidate],
         binaries: &[Binary],
-        listed: &[Vec<Listed>],
+        recorded: &Recorded<'_>,
         resolved: &mut Resolved,
     ) {
         for candidate in chosen {
@@ -261,7 +263,7 @@ impl Resolver {
                     &tracepoint.print,
                     fields,
                 );
-                if let Some((region, event)) = in_rings(listed, tracepoint) {
+                if let Some((region, event)) = recorded.find(binary, tracepoint) {
                     let kinds = tracepoint.fields.iter().map(|field| field.kind).collect();
                     self.add_recorded(region, event, kinds, decoder, resolved);
                     continue;
@@ -377,23 +379,51 @@ fn default_selectors(has_target: bool) -> Result<Vec<Selector>> {
         .collect()
 }
 
-/// The region that gives a tracepoint's events, and its event id there.
-fn in_rings(listed: &[Vec<Listed>], tracepoint: &Tracepoint) -> Option<(usize, u16)> {
-    let is_it = |one: &&Listed| {
-        one.provider == tracepoint.provider
-            && one.name == tracepoint.name
-            && one.fields.len() == tracepoint.fields.len()
-            && one
-                .fields
-                .iter()
-                .zip(&tracepoint.fields)
-                .all(|(own, field)| own.0 == field.name && own.1 == field.kind)
-    };
-    // Of a library that was loaded again, the newest entry is the one that is loaded.
-    listed
-        .iter()
-        .enumerate()
-        .find_map(|(region, entries)| Some((region, entries.iter().rev().find(is_it)?.event)))
+/// What the rings of the target's SDK give.
+struct Recorded<'a> {
+    listed: &'a [Vec<Listed>],
+    /// Where the target has mapped files: a row's address leads to the object that it is in.
+    mappings: Vec<Mapping>,
+}
+
+impl<'a> Recorded<'a> {
+    fn of(target: Option<&Process>, listed: &'a [Vec<Listed>]) -> Result<Recorded<'a>> {
+        let mappings = match target {
+            Some(process) if !listed.is_empty() => process.mappings()?,
+            _ => Vec::new(),
+        };
+        Ok(Recorded { listed, mappings })
+    }
+
+    /// The region that gives the events of a binary's tracepoint, and its event id there.
+    fn find(&self, binary: &Binary, tracepoint: &Tracepoint) -> Option<(usize, u16)> {
+        let is_it = |one: &&Listed| {
+            one.provider == tracepoint.provider
+                && one.name == tracepoint.name
+                && one.fields.len() == tracepoint.fields.len()
+                && one
+                    .fields
+                    .iter()
+                    .zip(&tracepoint.fields)
+                    .all(|(own, field)| own.0 == field.name && own.1 == field.kind)
+                && self.is_in(one.row, binary)
+        };
+        // Of a library that was loaded again, the newest entry is the one that is loaded.
+        self.listed
+            .iter()
+            .enumerate()
+            .find_map(|(region, entries)| Some((region, entries.iter().rev().find(is_it)?.event)))
+    }
+
+    /// Whether an address of the target is in its mapping of a file. The library that brings a copy of the
+    /// SDK of its own may have a tracepoint of the same name, which does not go to these rings.
+    fn is_in(&self, address: u64, binary: &Binary) -> bool {
+        self.mappings
+            .iter()
+            .find(|mapping| mapping.range.contains(&address))
+            // File systems tell other devices in `stat` than in `maps`.
+            .is_some_and(|mapping| mapping.inode == binary.id().inode)
+    }
 }
 
 /// Tracepoints of different names at one address are one place in code: hits come under each name.

@@ -8,7 +8,7 @@ use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tracebraid_ring::Region;
-use tracebraid_wire::region::{self, ENTRY_HEAD, MAX_EVENTS, control};
+use tracebraid_wire::region::{self, ENTRY_HEAD, ENTRY_ROW, MAX_EVENTS, control};
 
 /// A control word of the region.
 pub(crate) fn word(region: &Region, which: usize) -> &AtomicU32 {
@@ -16,12 +16,12 @@ pub(crate) fn word(region: &Region, which: usize) -> &AtomicU32 {
     unsafe { &*region.header().add(region::CONTROL + which).cast() }
 }
 
-/// Appends a tracepoint. Its event id; `None` where there is no room, which is counted.
+/// Appends the tracepoint whose row is at `row`. Its event id; `None` where there is no room, which is counted.
 ///
 /// Called under the process's lock.
-pub(crate) fn append(region: &Region, next: &mut u16, schema: &[u8]) -> Option<u16> {
+pub(crate) fn append(region: &Region, next: &mut u16, row: u64, schema: &[u8]) -> Option<u16> {
     let used = word(region, control::DIRECTORY_USED).load(Ordering::Relaxed) as usize;
-    let length = (ENTRY_HEAD + schema.len()).next_multiple_of(8);
+    let length = (ENTRY_HEAD + ENTRY_ROW + schema.len()).next_multiple_of(8);
     let event = *next;
     if used + length > region::DIRECTORY_BYTES || usize::from(event) > MAX_EVENTS {
         word(region, control::UNLISTED).fetch_add(1, Ordering::Relaxed);
@@ -32,7 +32,9 @@ pub(crate) fn append(region: &Region, next: &mut u16, schema: &[u8]) -> Option<u
     unsafe {
         let entry = region.header().add(region::DIRECTORY + used);
         entry.cast::<u64>().write(head);
-        ptr::copy_nonoverlapping(schema.as_ptr(), entry.add(ENTRY_HEAD), schema.len());
+        entry.add(ENTRY_HEAD).cast::<u64>().write(row);
+        let place = entry.add(ENTRY_HEAD + ENTRY_ROW);
+        ptr::copy_nonoverlapping(schema.as_ptr(), place, schema.len());
     }
     word(region, control::DIRECTORY_USED).store((used + length) as u32, Ordering::Release);
     *next += 1;

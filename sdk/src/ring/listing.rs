@@ -67,8 +67,9 @@ impl Listing {
             // SAFETY: the object is loaded while it is shown.
             let state = unsafe { Point::of(&row) }.state;
             if state.event.load(Ordering::Relaxed) == 0 {
-                let event = registry::schema_bytes(&row)
-                    .and_then(|schema| directory::append(&rings.region, &mut self.next, schema));
+                let event = registry::schema_bytes(&row).and_then(|schema| {
+                    directory::append(&rings.region, &mut self.next, row.address, schema)
+                });
                 state
                     .event
                     .store(event.unwrap_or(0).into(), Ordering::Relaxed);

@@ -179,14 +179,40 @@ pub mod control {
     pub const FILTERS_REFUSED: usize = 640;
 }
 
-/// The head of a directory entry: `u32 length, u16 event, u16 0`, then the tracepoint's schema, zeros
-/// up to a multiple of 8. The length is all of it.
+/// The head of an entry, in the directory and among filters: `u32 length, u16 event, u16 0`, then the body,
+/// zeros up to a multiple of 8. The length is all of it.
 pub const ENTRY_HEAD: usize = 8;
+/// In front of the schema in a directory entry's body: `u64`, the address of the tracepoint's row. It says
+/// in which object the tracepoint is: a program and a library may each have one of the same name.
+pub const ENTRY_ROW: usize = 8;
+
+/// A tracepoint in the directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListedPoint<'a> {
+    /// Its event id.
+    pub event: u16,
+    /// Where its row is in the program's memory.
+    pub row: u64,
+    /// Its schema, and zeros.
+    pub schema: &'a [u8],
+}
 
 /// Walks the directory.
+pub fn listed(directory: &[u8]) -> impl Iterator<Item = ListedPoint<'_>> {
+    entries(directory).map_while(|(event, body)| {
+        let (row, schema) = body.split_first_chunk::<ENTRY_ROW>()?;
+        Some(ListedPoint {
+            event,
+            row: u64::from_le_bytes(*row),
+            schema,
+        })
+    })
+}
+
+/// Walks entries.
 ///
-/// Gives `(event, schema bytes)`; ends at the first entry that makes no sense.
-pub fn entries(directory: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+/// Gives `(event, body)`; ends at the first entry that makes no sense.
+fn entries(directory: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     let mut left = directory;
     core::iter::from_fn(move || {
         let head = left.get(..ENTRY_HEAD)?;
@@ -205,8 +231,7 @@ pub fn entries(directory: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// Walks the filters: `(event, text)`. A filter is an entry as in the directory, with a text in place of
-/// the schema. A text that is not UTF-8 is empty, which is no filter.
+/// Walks the filters: `(event, text)`. A filter is an entry whose body is the text. A text that is not UTF-8 is empty, which is no filter.
 pub fn filters(area: &[u8]) -> impl Iterator<Item = (u16, &str)> {
     entries(area).map(|(event, body)| {
         let end = body.iter().position(|&byte| byte == 0);
@@ -271,12 +296,12 @@ mod tests {
             directory[at] = if at == 0 { 24 } else { 16 };
             directory[at + 4] = event;
         }
-        assert_eq!(entries(&directory).count(), 3);
+        assert_eq!(listed(&directory).count(), 3);
         for at in 0..directory.len() {
             for value in 0..=u8::MAX {
                 let mut bad = directory;
                 bad[at] = value;
-                assert!(entries(&bad).count() <= 8);
+                assert!(listed(&bad).count() <= 8);
             }
         }
     }

@@ -48,6 +48,8 @@ const NAME: Duration = Duration::from_millis(500);
 pub struct Listed {
     /// Its event id.
     pub event: u16,
+    /// Where its row is in the target's memory, which says in which object it is.
+    pub row: u64,
     /// Provider.
     pub provider: String,
     /// Name.
@@ -136,11 +138,12 @@ impl SdkRings {
     pub fn listed(&self) -> Vec<Listed> {
         self.shared.ask(ANSWER);
         let directory = self.shared.directory();
-        region::entries(&directory)
-            .filter_map(|(event, bytes)| {
-                let schema = Schema::parse(bytes).ok()?;
+        region::listed(&directory)
+            .filter_map(|point| {
+                let schema = Schema::parse(point.schema).ok()?;
                 Some(Listed {
-                    event,
+                    event: point.event,
+                    row: point.row,
                     provider: schema.provider.to_owned(),
                     name: schema.name.to_owned(),
                     fields: schema
@@ -342,9 +345,7 @@ impl Rings for SdkRings {
             self.shared.want(event, false);
         }
         // A target that has died does not answer; its rings are read all the same.
-        if std::path::Path::new(&format!("/proc/{}", self.pid)).exists() {
-            self.shared.ask(ANSWER);
-        }
+        self.shared.ask(ANSWER);
         let mut ended = Vec::new();
         self.drain(shares, &mut ended);
         for share in shares.iter_mut() {
