@@ -27,10 +27,11 @@ use crate::resolve::Resolver;
 use crate::selector::Selector;
 use crate::source::sdk_ring::SdkRings;
 use crate::summary::Summary;
+use crate::target::ProcessEnd;
 
 use follow::Follow;
 use stay::Attached;
-use wake::{ProcessEnd, Waker};
+use wake::Waker;
 use writer::{Output, Writer};
 
 /// What `attach` is asked to do.

@@ -4,7 +4,7 @@
 //! made the [`Waker`] and for those it starts; the mask is put back when the waker is dropped.
 #![allow(unsafe_code)]
 
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -13,6 +13,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::target::ProcessEnd;
 
 /// Signals that ask the bridge to end in order.
 const ENDING: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
@@ -38,21 +39,7 @@ pub(super) enum Wake {
 pub(super) struct Waker {
     signals: SignalFd,
     mask_before: SigSet,
-    target: Option<OwnedFd>,
-}
-
-/// The end of a process, to be watched.
-#[derive(Debug)]
-pub(super) struct ProcessEnd(OwnedFd);
-
-impl ProcessEnd {
-    /// Of the process with this number, by now.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Target`] where there is no such process.
-    pub(super) fn of(pid: u32) -> Result<ProcessEnd> {
-        pidfd(pid).map(ProcessEnd)
-    }
+    target: Option<ProcessEnd>,
 }
 
 impl Waker {
@@ -69,7 +56,7 @@ impl Waker {
         Ok(Waker {
             signals,
             mask_before,
-            target: target.map(|end| end.0),
+            target,
         })
     }
 
@@ -140,27 +127,6 @@ fn hangups_are_ignored() -> bool {
     result == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
-/// A descriptor that becomes readable when process `pid` ends.
-fn pidfd(pid: u32) -> Result<OwnedFd> {
-    let number = libc::pid_t::try_from(pid).unwrap_or(-1);
-    // SAFETY: pidfd_open takes two integers and touches no memory of ours.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, number, 0) };
-    match i32::try_from(fd) {
-        // SAFETY: the kernel has just given us this descriptor; nobody else holds it.
-        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => {
-            let errno = Errno::last();
-            let error = Error::new(ErrorKind::Target, format!("cannot watch process {pid}"));
-            Err(match errno {
-                Errno::ESRCH => error
-                    .because(errno)
-                    .hint("it has ended; look for it with: pgrep -a NAME"),
-                other => error.because(other),
-            })
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,18 +152,6 @@ mod tests {
         );
         assert_eq!(waker.wait(Duration::from_millis(5)).unwrap(), Wake::Tick);
         child.wait().unwrap();
-    }
-
-    #[test]
-    fn a_process_that_is_not_there_is_an_error_of_the_target() {
-        let mut child = Command::new("true").spawn().unwrap();
-        child.wait().unwrap();
-        let error = ProcessEnd::of(child.id()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Target);
-        assert_eq!(
-            ProcessEnd::of(u32::MAX).unwrap_err().kind(),
-            ErrorKind::Target
-        );
     }
 
     #[test]

@@ -26,6 +26,13 @@ pub(super) fn check(options: &Options) -> Result<()> {
             "give a process (-p PID), a command (-- CMD), or -a for the kernel events of all processes",
         ));
     }
+    if options.via == Via::Ring && !options.command.is_empty() {
+        return Err(Error::new(
+            ErrorKind::Usage,
+            "a command that is started here has no rings before it runs: its program makes them",
+        )
+        .hint("leave --via out, or start it first and attach with -p and --via ring"));
+    }
     if let Ok(possible) = fs::read_to_string("/sys/devices/system/cpu/possible")
         && let Some(last) = possible
             .trim()

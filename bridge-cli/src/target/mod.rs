@@ -27,6 +27,7 @@ mod maps;
 mod note;
 mod operand;
 mod process;
+mod process_end;
 mod sdk;
 mod usdt;
 
@@ -35,6 +36,7 @@ pub use binary::{Binary, FileId, Unfit};
 pub use image::{Machine, Place, Segment};
 pub use maps::{Mapping, parse_maps};
 pub use process::{Process, Scan, Thread};
+pub use process_end::ProcessEnd;
 pub use sdk::{SdkTables, Site, Tracepoint, TracepointField, TracepointLocation};
 pub use usdt::{Attachable, Semaphore, UsdtLocation, UsdtNotes, UsdtProbe, Warning};
 

@@ -18,14 +18,20 @@ use tracebraid_ring::{Geometry, Region};
 use tracebraid_wire::region::{self, Header, RegionError, control};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::target::ProcessEnd;
 
 /// What the kernel calls the memfd.
 const LINK: &str = "/memfd:tracebraid (deleted)";
+
+/// How often a wait looks whether the target is still there.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A region that this bridge owns, until it is dropped.
 pub(super) struct Shared {
     region: Arc<Region>,
     header: Header,
+    /// Of the target: whoever has ended answers nothing.
+    end: ProcessEnd,
     /// Holds the exclusive lock of its open file description.
     _owner: File,
 }
@@ -66,6 +72,7 @@ impl Shared {
     /// # Errors
     /// It is no region of a version we know, or another bridge has it.
     pub(super) fn take(path: &PathBuf, pid: u32) -> Result<Shared> {
+        let end = ProcessEnd::of(pid)?;
         let cannot = |what: &str| {
             Error::new(
                 ErrorKind::Target,
@@ -111,6 +118,7 @@ impl Shared {
         Ok(Shared {
             region: Arc::new(region),
             header,
+            end,
             _owner: file,
         })
     }
@@ -154,7 +162,7 @@ impl Shared {
         let asked = self.word(control::ASKED);
         let number = asked.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
         wake(asked);
-        self.header.helper != 0 && wait_for(self.word(control::ANSWERED), number, limit)
+        self.header.helper != 0 && self.wait_for(control::ANSWERED, number, limit)
     }
 
     /// After this, every append that began before is visible. Whether the helper answered in time.
@@ -166,7 +174,39 @@ impl Shared {
         let number = asked.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
         // The helper waits on this one for both.
         wake(self.word(control::ASKED));
-        wait_for(self.word(control::FLUSHED), number, limit)
+        self.wait_for(control::FLUSHED, number, limit)
+    }
+
+    /// Waits until a word that the target counts up has reached `number`.
+    fn wait_for(&self, which: usize, number: u32, limit: Duration) -> bool {
+        let word = self.word(which);
+        let end = Instant::now() + limit;
+        loop {
+            let now = word.load(Ordering::Acquire);
+            if now.wrapping_sub(number) < u32::MAX / 2 {
+                return true;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.end.has_come() {
+                return false;
+            }
+            // Nothing wakes us when the target ends.
+            let slice = left.min(LOOK);
+            let time = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: libc::c_long::from(slice.subsec_nanos() as i32),
+            };
+            // SAFETY: a mapped, aligned word shared with the target; every outcome means: look again.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_futex,
+                    word.as_ptr(),
+                    libc::FUTEX_WAIT,
+                    now,
+                    &raw const time,
+                )
+            };
+        }
     }
 
     fn word(&self, which: usize) -> &AtomicU32 {
@@ -206,35 +246,6 @@ fn lock(file: &File) -> io::Result<bool> {
         Ok(false)
     } else {
         Err(error)
-    }
-}
-
-/// Waits until a word that the target counts up has reached `number`.
-fn wait_for(word: &AtomicU32, number: u32, limit: Duration) -> bool {
-    let end = Instant::now() + limit;
-    loop {
-        let now = word.load(Ordering::Acquire);
-        if now.wrapping_sub(number) < u32::MAX / 2 {
-            return true;
-        }
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return false;
-        }
-        let time = libc::timespec {
-            tv_sec: left.as_secs() as libc::time_t,
-            tv_nsec: libc::c_long::from(left.subsec_nanos() as i32),
-        };
-        // SAFETY: a mapped, aligned word shared with the target; every outcome means: look again.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                word.as_ptr(),
-                libc::FUTEX_WAIT,
-                now,
-                &raw const time,
-            )
-        };
     }
 }
 
