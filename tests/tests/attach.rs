@@ -1,0 +1,123 @@
+//! The whole way of an event: a program with tracepoints, the bridge attached to it, and what it prints,
+//! through the program's rings and through USDT.
+
+use std::path::Path;
+
+use tracebraid_tests::requirement::{self, Need, trial};
+
+#[path = "attach/bridge.rs"]
+mod bridge;
+#[path = "attach/command.rs"]
+mod command;
+#[path = "attach/counts.rs"]
+mod counts;
+#[path = "attach/ending.rs"]
+mod ending;
+#[path = "attach/library.rs"]
+mod library;
+#[path = "attach/many.rs"]
+mod many;
+#[path = "attach/order.rs"]
+mod order;
+#[path = "attach/target.rs"]
+mod target;
+#[path = "attach/values.rs"]
+mod values;
+
+use bridge::Via;
+
+const BPF: &[Need] = &[Need::Root, Need::Uprobe];
+
+const TRACEFS: &[Need] = &[
+    Need::Root,
+    Need::Uprobe,
+    Need::Tracefs,
+    Need::Tool("readelf"),
+];
+
+/// A test of one way, and of the other.
+const BOTH: &[(&str, fn(Via))] = &[
+    ("values_of_every_kind_are_printed_as_passed", values::text),
+    ("values_of_every_kind_are_json_as_passed", values::json),
+    (
+        "text_that_is_too_long_leaves_room_for_the_others",
+        values::too_long,
+    ),
+    (
+        "system_calls_stand_between_the_events_around_them",
+        order::calls_stand_between,
+    ),
+    ("every_hit_is_printed_or_counted", counts::exact),
+    (
+        "every_hit_is_printed_or_counted_while_the_reader_is_slow",
+        counts::exact_with_a_slow_reader,
+    ),
+    (
+        "ctrl_c_leaves_no_hit_behind",
+        counts::exact_when_interrupted,
+    ),
+    ("ctrl_c_leaves_all_as_it_was", ending::by_ctrl_c),
+    ("its_duration_leaves_all_as_it_was", ending::by_its_duration),
+    ("kill_9_leaves_all_as_it_was", ending::by_kill_9),
+    (
+        "what_a_killed_target_committed_is_printed",
+        ending::of_the_target_by_kill_9,
+    ),
+    ("a_thousand_tracepoints_are_seen", many::all_seen),
+    (
+        "a_library_is_attached_each_time_it_is_loaded",
+        library::loaded_twice,
+    ),
+    (
+        "a_library_may_share_a_tracepoint_with_the_program",
+        library::with_a_name_that_the_program_has_too,
+    ),
+];
+
+/// Tests of one way only.
+const ALONE: &[(&str, fn())] = &[
+    ("text_that_was_cut_says_how_long_it_was", values::cut),
+    (
+        "every_hit_is_printed_or_counted_with_an_rseq_area_of_our_own",
+        counts::exact_with_an_area_of_our_own,
+    ),
+    (
+        "every_hit_is_printed_or_counted_in_locked_rings",
+        counts::exact_under_a_lock,
+    ),
+    ("rings_have_one_owner", ending::rings_have_one_owner),
+    (
+        "a_library_may_have_rings_of_its_own",
+        library::with_rings_of_its_own,
+    ),
+    (
+        "a_command_is_attached_from_its_first_statement_on",
+        command::started_by_the_bridge,
+    ),
+    (
+        "a_command_has_no_rings_before_it_runs",
+        command::rings_are_not_there_yet,
+    ),
+];
+
+fn main() {
+    let mut trials = Vec::new();
+    for via in Via::BOTH {
+        let both = |&(name, run): &(&str, fn(Via))| {
+            trial(format!("{name}_{}", via.suffix()), BPF, move || run(via))
+        };
+        trials.extend(BOTH.iter().map(both));
+    }
+    trials.extend(ALONE.iter().map(|&(name, run)| trial(name, BPF, run)));
+    trials.push(trial(
+        "a_tool_that_was_there_first_is_seen_from_the_first_statement_on",
+        TRACEFS,
+        command::probed_before_start,
+    ));
+    requirement::run(trials);
+}
+
+/// A directory for what tests leave from run to run.
+fn directory() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+}
