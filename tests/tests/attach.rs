@@ -35,8 +35,11 @@ const TRACEFS: &[Need] = &[
     Need::Tool("readelf"),
 ];
 
-/// A test of one way, and of the other.
-const BOTH: &[(&str, fn(Via))] = &[
+/// A sentence, and what proves it for one way.
+type OfWay = (&'static str, fn(Via));
+
+/// Tests of one way, and of the other.
+const BOTH: &[OfWay] = &[
     ("values_of_every_kind_are_printed_as_passed", values::text),
     ("values_of_every_kind_are_json_as_passed", values::json),
     (
@@ -103,9 +106,8 @@ const ALONE: &[(&str, fn())] = &[
 fn main() {
     let mut trials = Vec::new();
     for via in Via::BOTH {
-        let both = |&(name, run): &(&str, fn(Via))| {
-            trial(format!("{name}_{}", via.suffix()), BPF, move || run(via))
-        };
+        let both =
+            |&(name, run): &OfWay| trial(format!("{name}_{}", via.suffix()), BPF, move || run(via));
         trials.extend(BOTH.iter().map(both));
     }
     trials.extend(ALONE.iter().map(|&(name, run)| trial(name, BPF, run)));

@@ -63,11 +63,9 @@ fn end_one(target: &mut Target, via: Via, arguments: &[&str], end: impl FnOnce(A
     wait_until_on(target, "serve:charge__return");
     assert_eq!(target.semaphores() > 0, via == Via::Usdt);
     end(attached);
-    let ended = Instant::now();
     eventually("keys off and semaphores 0", SOON, || {
         target.ask("sites_on") == "0" && target.semaphores() == 0
     });
-    println!("off {:?} after the bridge's end", ended.elapsed());
     assert_eq!(target.ask("is_enabled *"), "false");
     assert_eq!(target.ask("hit 3"), "0");
 }

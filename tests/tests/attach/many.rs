@@ -15,11 +15,7 @@ pub(crate) fn all_seen(via: Via) {
     assert_eq!(text, "1000\n");
     let ran = attached.finish();
     ran.assert_well();
-    let attached = ran
-        .err
-        .lines()
-        .find(|line| line.contains("attached 1000 probes"));
-    println!("{}", attached.unwrap_or_else(|| panic!("{}", ran.err)));
+    assert!(ran.err.contains("attached 1000 probes"), "{}", ran.err);
     let events: BTreeSet<&str> = ran.lines().map(|line| line.event).collect();
     assert_eq!((events.len(), ran.lines().count()), (1000, 1000));
     for (n, line) in ran.lines().enumerate() {
