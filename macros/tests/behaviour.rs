@@ -383,6 +383,7 @@ fn fields_are_evaluated_only_while_somebody_looks() {
     assert_eq!(calls.get(), 2);
 }
 
+#[inline(never)]
 #[tracepoint]
 fn generic<T: tracebraid::Value, const N: usize>(value: T, bytes: [u8; N]) -> usize {
     let _ = value;

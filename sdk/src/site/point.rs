@@ -103,6 +103,11 @@ macro_rules! __point_text {
 
                     // The ELF note of this DSO: the bounds of its tables (`wire::note`).
                     ".ifndef tracebraid.note\n",
+                    // A point may come without a site: by a future's drop, which is compiled also where
+                    // nobody polls it. Its bounds are of this section, then empty.
+                    ".pushsection tracebraid_sites,\"aR\",@progbits\n",
+                    ".balign 8\n",
+                    ".popsection\n",
                     ".hidden __start_tracebraid_sites\n",
                     ".hidden __stop_tracebraid_sites\n",
                     ".hidden __start_tracebraid_points\n",

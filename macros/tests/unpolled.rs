@@ -1,0 +1,19 @@
+//! A program whose only tracepoints are in futures that nobody polls: their returns may be compiled, for
+//! their drop, and their sites not.
+
+use tracebraid::tracepoint;
+
+#[tracepoint]
+async fn unpolled(n: u64) -> u64 {
+    n
+}
+
+#[test]
+fn a_program_whose_tracepoints_have_no_site_links_and_lists_them() {
+    let future = unpolled(std::hint::black_box(1));
+    for tracepoint in tracebraid::tracepoints() {
+        assert!(tracepoint.name().starts_with("unpolled"), "{tracepoint:?}");
+    }
+    tracebraid::enable("*").unwrap();
+    drop(future);
+}
