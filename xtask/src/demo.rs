@@ -18,7 +18,6 @@ use crate::package::as_root;
 use crate::process::{self, Running};
 use crate::setup;
 use crate::stream::{self, Table};
-use crate::tracefs::Tracefs;
 
 /// For how long the bridge listens, seconds.
 const SECONDS: u32 = 4;
@@ -90,9 +89,7 @@ pub(crate) fn run() -> Result<(), Error> {
     let load = Running::start(&mut load)?;
 
     section("attach");
-    let tracefs = Tracefs::mount();
     let attached = attach(&release.join("bridge-cli"), service.pid(), &stream);
-    drop(tracefs);
     let shown = attached.and_then(|refused| match refused {
         None => show_stream(&stream),
         Some(reason) => {

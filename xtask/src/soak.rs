@@ -9,7 +9,7 @@ use crate::setup;
 use crate::steps::{Outcome, Steps};
 use crate::tracefs::Tracefs;
 
-/// Runs the whole-product tests with `TRACEBRAID_SOAK=1`; only those with `name` in theirs, if given.
+/// Runs the tests with `TRACEBRAID_SOAK=1`, optimised; only those with `name` in theirs, if given.
 ///
 /// # Errors
 /// The machine cannot be set up, or a test failed.
@@ -29,8 +29,8 @@ pub(crate) fn run(name: Option<&str>) -> Result<(), Error> {
         let mut command = cargo(&[
             "test",
             "--release",
-            "--package",
-            "tracebraid-tests",
+            "--workspace",
+            "--tests",
             "--no-fail-fast",
         ]);
         command.env("TRACEBRAID_SOAK", "1").arg("--").args(name);
