@@ -172,17 +172,19 @@ pub(crate) fn schema_bytes<'a>(row: &PointRow) -> Option<&'a [u8]> {
     }
 }
 
+/// Whether hits of a point come through: somebody wants it, and a site of it is on. A site is another
+/// point's too, and where a key could not be switched it is what its bytes say.
 fn point_is_on(dso: &Dso<'_>, row: u64) -> bool {
-    let tests = dso
+    let wanted = dso
         .points()
         .find(|point| point.address == row)
         .is_some_and(|point| {
             // SAFETY: as above.
             unsafe { Point::of(&point) }.wanted()
         });
-    dso.sites()
-        .filter(|site| site.point == row)
-        .any(|site| gate::is_on(&site).unwrap_or(tests))
+    let is_on =
+        |site: SiteRow| site.flags & SITE_TESTS_SEMAPHORE != 0 || gate::is_on(&site) == Some(true);
+    wanted && dso.sites().filter(|site| site.point == row).any(is_on)
 }
 
 /// What was asked for by pattern, and which objects know of it.
