@@ -384,6 +384,8 @@ hit shapes:two_places id=1
 hit shapes:two_places id=2
 hit shapes:two_places id=2
 hit labels:labelled value=13 turns=2
+hit labels:labelled value=1.5 turns=2
+hit labels:labelled value=-1.5 turns=2
 hit outer:in_main x=14
 evaluated 4
 phase detached

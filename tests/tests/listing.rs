@@ -13,6 +13,11 @@ fn check_out(id: u64, cents: i64, note: &str) -> Result<u32, String> {
     Ok(1)
 }
 
+#[tracepoint(provider = "shop")]
+fn apart(n: u8) {
+    let _ = n;
+}
+
 #[tracepoint]
 fn declared(order: Option<u32>, name: &str);
 
@@ -104,6 +109,18 @@ fn an_annotated_function_is_listed_with_all_that_was_said_of_it() {
     assert_eq!(names, ["ns", "end", "ret", "err"]);
     assert_eq!(exit.sites().len(), entry.sites().len());
     assert!(check_out(0, 1, "no").is_err() && check_out(1, 1, "").is_ok());
+}
+
+#[test]
+fn a_return_is_enabled_for_itself_though_it_shares_its_entry_s_place() {
+    tracebraid::enable("shop:apart").unwrap();
+    assert!(tracebraid::is_enabled("apart") && !tracebraid::is_enabled("apart__return"));
+    tracebraid::enable("shop:apart__return").unwrap();
+    tracebraid::disable("shop:apart").unwrap();
+    assert!(!tracebraid::is_enabled("apart") && tracebraid::is_enabled("apart__return"));
+    tracebraid::disable("shop:apart__return").unwrap();
+    assert!(!find("shop", "apart__return")[0].is_enabled());
+    apart(1);
 }
 
 #[test]

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tracebraid::Options;
+use tracebraid::{ErrorKind, Options};
 use tracebraid_tests::requirement::Need;
 use tracebraid_tests::scenario::{Scenario, eventually};
 use tracebraid_tests::stapsdt;
-use tracebraid_tests::uprobe::Uprobe;
+use tracebraid_tests::uprobe::{self, Uprobe};
 
 use super::{hit, tested, tracepoint};
 
@@ -35,6 +35,11 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         "without_a_helper_thread_settle_looks_at_semaphores",
         NEEDS,
         by_settle,
+    ),
+    Scenario::new(
+        "a_site_under_another_tool_s_breakpoint_is_left_alone_and_the_error_says_so",
+        &[Need::Uprobe],
+        foreign_breakpoint,
     ),
     Scenario::new(
         "a_tool_that_does_not_raise_the_semaphore_leaves_the_key_off",
@@ -125,4 +130,21 @@ fn not_raised() {
     std::thread::sleep(Duration::from_millis(600));
     assert!(!hit(1));
     assert_eq!(outside.hits().unwrap(), 0);
+}
+
+fn foreign_breakpoint() {
+    let site = tracepoint("hit").sites()[0].address as u64;
+    let (file, offset) = uprobe::mapped(site).unwrap();
+    let mut outside = Uprobe::attach(0, file.as_ref(), offset, 0).unwrap();
+    let error = tracebraid::enable("*").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Site);
+    assert!(!hit(1) && !tracebraid::is_enabled("hit"));
+    assert!(tested(1), "the other tracepoints are on");
+    assert_eq!(outside.hits().unwrap(), 1);
+    drop(outside);
+    // What was wished holds once the breakpoint is gone.
+    assert_eq!(tracebraid::settle().unwrap(), 1);
+    assert!(hit(2));
+    tracebraid::disable("*").unwrap();
+    assert!(!hit(3) && !tested(3));
 }

@@ -33,6 +33,7 @@ pub fn walk() {
     shapes::two_places(black_box(1));
     shapes::two_places(black_box(2));
     black_box(labels::labelled(black_box(13_u64)));
+    black_box(shapes::labelled(black_box(1.5)));
     let opaque = black_box(|x: u32| {
         tracebraid::event!(outer::in_main, x = shapes::seen(x));
         x

@@ -145,3 +145,8 @@ pub fn two_places(id: u64) {
         event!(two_places, id);
     }
 }
+
+/// A third crate that inlines the function with assembly of its own.
+pub fn labelled(value: f32) -> u64 {
+    labels::labelled(value) + labels::labelled(-value)
+}
