@@ -17,6 +17,8 @@ use crate::region::Region;
 const CHUNK: usize = 8 * 1024;
 /// The longest record that a length of 16 bits can say.
 const MAX_RECORD: usize = u16::MAX as usize;
+/// The most words that are copied out at once: one record at least.
+const MOST: usize = CHUNK + MAX_RECORD;
 
 /// What was wrong with a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +60,7 @@ impl<R: Borrow<Region>> Consumer<R> {
             ring,
             consumed,
             damaged: false,
-            copy: vec![0; CHUNK + MAX_RECORD],
+            copy: Vec::new(),
         }
     }
 
@@ -98,13 +100,13 @@ impl<R: Borrow<Region>> Consumer<R> {
             });
         }
         while self.consumed < until {
-            let words = (((until - self.consumed) / 8) as usize).min(self.copy.len());
+            let words = (((until - self.consumed) / 8) as usize).min(MOST);
             self.copy_out(self.consumed, words);
             let mut at = 0;
             while at < words {
                 let length = self.copy[at] as u16;
                 let end = at + usize::from(length);
-                if end > words && words == self.copy.len() && usize::from(length) <= words {
+                if end > words && words == MOST && at > 0 {
                     // The record goes on in the next chunk.
                     break;
                 }
@@ -137,23 +139,23 @@ impl<R: Borrow<Region>> Consumer<R> {
         let capacity = self.region.borrow().geometry().ring_bytes() as u64;
         let sub_buffer = crate::sub_buffer_bytes(capacity as usize) as u64;
         let control = self.region.borrow().control(self.ring);
+        // In this order: a reader that is interrupted in between must not find that more is gone than was
+        // ever there.
+        let oldest = control.oldest.load(Ordering::Acquire);
         let head = control.head.load(Ordering::Acquire);
-        let first = head
-            .saturating_sub(capacity)
-            .max(control.oldest.load(Ordering::Acquire));
-        // A sub-buffer begins on a record.
-        let start = first.next_multiple_of(sub_buffer);
+        let first = head.saturating_sub(capacity).max(oldest);
         if first > head || !head.is_multiple_of(8) {
             return self.damage(Damage::Head {
                 head,
                 consumed: first,
             });
         }
-        if start >= head {
+        // A sub-buffer begins on a record. (None begins where the numbers end.)
+        let begin = |first: u64| first.checked_next_multiple_of(sub_buffer);
+        let Some(start) = begin(first).filter(|&start| start < head) else {
             return Ok(());
-        }
+        };
         let words = ((head - start) / 8) as usize;
-        self.copy.resize(words.max(CHUNK + MAX_RECORD), 0);
         self.copy_out(start, words);
         fence(Ordering::Acquire);
         let reached = self
@@ -162,8 +164,10 @@ impl<R: Borrow<Region>> Consumer<R> {
             .control(self.ring)
             .oldest
             .load(Ordering::Relaxed);
-        let intact = reached.max(start).next_multiple_of(sub_buffer);
-        let mut at = ((intact - start) / 8) as usize;
+        let Some(intact) = begin(reached.max(start)) else {
+            return Ok(());
+        };
+        let mut at = ((intact - start) / 8).min(words as u64) as usize;
         while at < words {
             let length = self.copy[at] as u16;
             let end = at + usize::from(length);
@@ -184,11 +188,16 @@ impl<R: Borrow<Region>> Consumer<R> {
 
     fn damage(&mut self, damage: Damage) -> Result<(), Damage> {
         self.damaged = true;
+        self.copy = Vec::new();
         Err(damage)
     }
 
     fn copy_out(&mut self, from: u64, words: usize) {
         let mask = self.region.borrow().geometry().ring_bytes() as u64 - 1;
+        // Callers ask for no more than the ring's length.
+        if self.copy.len() < words {
+            self.copy.resize(words, 0);
+        }
         // SAFETY: the data area is mapped twice, and no more than its length is read from a place in the
         // first half. Others may write these words: they are read as atomics.
         unsafe {

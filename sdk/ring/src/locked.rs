@@ -66,7 +66,8 @@ impl LockedProducer {
     ) -> Appended {
         let capacity = self.region.geometry().ring_bytes() as u64;
         let bytes = record.len() as u64 * 8;
-        let mut head = control.head.load(Ordering::Relaxed);
+        // Others can write the control block: whatever it says, records stay within the ring.
+        let mut head = control.head.load(Ordering::Relaxed) & !7;
         let fits = match self.mode {
             Mode::Discard => {
                 let room = capacity
@@ -94,7 +95,9 @@ impl LockedProducer {
             ptr::copy_nonoverlapping(record.as_ptr(), place, record.len());
             place.add(1).write(time);
         }
-        control.head.store(head + bytes, Ordering::Release);
+        control
+            .head
+            .store(head.wrapping_add(bytes), Ordering::Release);
         Appended::Yes
     }
 }
@@ -107,7 +110,7 @@ impl LockedProducer {
         let sub_buffer = crate::sub_buffer_bytes(capacity as usize) as u64;
         let left = sub_buffer - head % sub_buffer;
         let padding = if bytes > left { left } else { 0 };
-        let oldest = (head + padding + bytes).saturating_sub(capacity);
+        let oldest = head.wrapping_add(padding + bytes).saturating_sub(capacity);
         control.oldest.store(oldest, Ordering::Relaxed);
         fence(Ordering::Release);
         if padding > 0 {
@@ -121,7 +124,7 @@ impl LockedProducer {
                 place.write(padding / 8);
             }
         }
-        head + padding
+        head.wrapping_add(padding)
     }
 }
 

@@ -51,6 +51,8 @@ static HEADER: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 /// The setup, for children: ring bytes, and the rest packed.
 static RING_BYTES: AtomicUsize = AtomicUsize::new(0);
 static CHOICES: AtomicU64 = AtomicU64::new(0);
+/// The clock, as the region's header numbers it; 0 where it was not chosen yet.
+static CLOCK: AtomicU32 = AtomicU32::new(0);
 
 /// The region and who appends to it.
 pub(crate) struct Rings {
@@ -100,16 +102,22 @@ fn child(page: &'static Page) -> Option<&'static Rings> {
     {
         return None;
     }
+    // SAFETY: this thread's errno. The program did not ask for system calls here, and may be about to
+    // look at its own.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let before = unsafe { errno.read() };
     thread::forget();
-    make(
-        page,
-        &Setup {
+    let made = setup().and_then(|setup| {
+        let setup = Setup {
             helper: false,
-            ..setup()?
-        },
-        HEADER.load(Ordering::Acquire),
-    )
-    .ok()
+            ..setup
+        };
+        make(page, &setup, HEADER.load(Ordering::Acquire)).ok()
+    });
+    // SAFETY: as above.
+    unsafe { errno.write(before) };
+    made
 }
 
 /// Makes the rings of this process, if it has none yet.
@@ -121,6 +129,8 @@ pub(crate) fn start(setup: &Setup) -> io::Result<&'static Rings> {
     {
         Ok(_) => {
             remember(setup);
+            // In a child of fork the one thread has another id than the parent's, whose it remembers.
+            thread::forget();
             // Where this is a child's `init`, ids are still those of its parent's directory.
             make(page, setup, HEADER.load(Ordering::Acquire))
         }
@@ -199,7 +209,10 @@ fn make(page: &'static Page, setup: &Setup, parent: *const u8) -> io::Result<&'s
                 .locked
                 .write(LockedProducer::new(region, cpus, cpus, setup.mode));
             HEADER.store(region.header(), Ordering::Release);
-            keep_loaded();
+            // In a child of fork it already is, and the loader's lock may be held by a thread that is not.
+            if parent.is_null() {
+                keep_loaded();
+            }
             page.state.store(rings.state(setup.mode), Ordering::Release);
             Ok(rings)
         }
@@ -226,10 +239,31 @@ fn keep_loaded() {
     }
 }
 
+/// Which clock records carry; children keep their parent's, for finding out allocates.
+fn clock() -> Clock {
+    match CLOCK.load(Ordering::Relaxed) {
+        region::CLOCK_TSC => Clock::Tsc,
+        region::CLOCK_MONOTONIC => Clock::Given,
+        _ => {
+            let clock = clock::choose();
+            CLOCK.store(number(clock), Ordering::Relaxed);
+            clock
+        }
+    }
+}
+
+/// As the region's header numbers them.
+fn number(clock: Clock) -> u32 {
+    match clock {
+        Clock::Tsc => region::CLOCK_TSC,
+        Clock::Given => region::CLOCK_MONOTONIC,
+    }
+}
+
 fn region_of(setup: &Setup) -> io::Result<(Region, Clock, usize)> {
     // SAFETY: no preconditions.
     let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }.max(1) as usize;
-    let clock = clock::choose();
+    let clock = clock();
     let header_bytes = region::header_bytes(2 * cpus).next_multiple_of(Geometry::PAGE);
     let geometry = Geometry::new(header_bytes, 2 * cpus, setup.ring_bytes)
         .map_err(|bad| io::Error::new(io::ErrorKind::InvalidInput, format!("{bad:?}")))?;
@@ -239,10 +273,7 @@ fn region_of(setup: &Setup) -> io::Result<(Region, Clock, usize)> {
         cpu_rings: cpus as u32,
         ring_bytes: setup.ring_bytes as u64,
         pid: std::process::id(),
-        clock: match clock {
-            Clock::Tsc => region::CLOCK_TSC,
-            Clock::Given => region::CLOCK_MONOTONIC,
-        },
+        clock: number(clock),
         mode: match setup.mode {
             Mode::Discard => region::MODE_DISCARD,
             Mode::Overwrite => region::MODE_OVERWRITE,

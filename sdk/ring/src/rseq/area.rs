@@ -118,15 +118,29 @@ impl Area {
             return false;
         };
         let area = self.of_this_thread();
-        // SAFETY: a 32-aligned thread-local of 32 bytes that stays until the destructor below.
-        let result = unsafe { libc::syscall(libc::SYS_rseq, area, AREA_BYTES, 0, SIGNATURE) };
-        if result != 0 {
+        if !register(area) {
             CLOSED.with(|closed| closed.set(true));
             return false;
         }
         // SAFETY: a key of ours; the value only has to be non-null for the destructor to run.
         unsafe { libc::pthread_setspecific(key, area.cast()) };
         true
+    }
+}
+
+/// Registers this thread's area of ours. Whether it now is. The program's `errno` is as it was: an append
+/// may stand between a call and the look at its error.
+fn register(area: *mut u8) -> bool {
+    // SAFETY: this thread's errno; and a 32-aligned thread-local of 32 bytes that stays until the
+    // destructor takes it back.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = errno.read();
+        let result = libc::syscall(libc::SYS_rseq, area, AREA_BYTES, 0, SIGNATURE);
+        // EBUSY: this very area is registered, as in a child of fork, whose parent's thread had done it.
+        let registered = result == 0 || errno.read() == libc::EBUSY;
+        errno.write(before);
+        registered
     }
 }
 

@@ -276,9 +276,12 @@ macro_rules! variants {
             "jbe 29f"
             "add {t}, rdx"
             "29: add {t}, {i}"
-            // What is about to be overwritten is gone before the first byte of it is.
+            // What is about to be overwritten is gone before the first byte of it is; and it stays gone: a
+            // longer record, restarted or given up here, may already have written further.
             "mov {i}, {t}"
             "sub {i}, [{p} + {CAPACITY}]"
+            "jbe 30f"
+            "cmp {i}, [{ring} + {OLDEST}]"
             "jbe 30f"
             "mov [{ring} + {OLDEST}], {i}"
             "30:"
