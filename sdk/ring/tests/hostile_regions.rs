@@ -285,9 +285,9 @@ fn a_region_that_is_written_while_it_is_read_misleads_no_reader() {
             while !done.load(Ordering::Relaxed) {
                 let value = match throw() % 4 {
                     0 => EDGES[throw() as usize % EDGES.len()],
-                    1 => throw() % (2 * RING_BYTES as u64) & !7,
+                    1 => (throw() % (2 * RING_BYTES as u64)) & !7,
                     // The header of a record of a likely length.
-                    2 => throw() % 20 | 1 << 16,
+                    2 => (throw() % 20) | 1 << 16,
                     _ => throw(),
                 };
                 let place = match throw() % 4 {
@@ -362,10 +362,8 @@ fn a_region_cannot_be_resized_and_one_that_could_be_is_not_opened() {
     let size = geometry().file_bytes() as libc::off_t;
     for other in [0, size - 4096, size + 4096] {
         // SAFETY: a descriptor of ours.
-        assert_eq!(
-            unsafe { libc::ftruncate(region.file().as_raw_fd(), other) },
-            -1
-        );
+        let result = unsafe { libc::ftruncate(region.file().as_raw_fd(), other) };
+        assert_eq!(result, -1, "{other}");
     }
     let open = |file: OwnedFd| {
         Region::open(file, geometry())

@@ -67,3 +67,24 @@ pub extern "C" fn plugin_init() {
 pub extern "C" fn plugin_evaluated() -> u64 {
     EVALUATED.load(Ordering::Relaxed)
 }
+
+/// Begins to record `plugin:work` into the rings of the library's copy of the SDK, which it reads itself.
+/// Says whether it could.
+#[unsafe(no_mangle)]
+pub extern "C" fn plugin_record() -> bool {
+    tracebraid::init();
+    tracebraid::enable("plugin:work").is_ok() && tracebraid::drain(|_| {}).is_ok()
+}
+
+/// How many events of `plugin:work` the library's rings held. Puts into `lost` how many found no room so
+/// far.
+#[unsafe(no_mangle)]
+pub extern "C" fn plugin_drain(lost: &mut u64) -> u64 {
+    let mut count = 0;
+    let drained = tracebraid::drain(|event| count += u64::from(event.name() == "work"));
+    *lost = tracebraid::lost("plugin:work");
+    match drained {
+        Ok(_) => count,
+        Err(_) => 0,
+    }
+}
