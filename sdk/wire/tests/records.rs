@@ -193,12 +193,13 @@ proptest! {
     ) {
         let range = bytes.as_ptr_range();
         let mut walked = 0;
-        for (event, entry) in region::entries(&bytes) {
-            walked += region::ENTRY_HEAD + entry.len();
-            prop_assert!((1..=region::MAX_EVENTS).contains(&usize::from(event)));
-            prop_assert!(range.contains(&entry.as_ptr()) || entry.is_empty());
+        for point in region::listed(&bytes) {
+            walked += region::ENTRY_HEAD + region::ENTRY_ROW + point.schema.len();
+            prop_assert!((1..=region::MAX_EVENTS).contains(&usize::from(point.event)));
+            let schema = point.schema.as_ptr_range();
+            prop_assert!(schema.start >= range.start && schema.end <= range.end);
             // What a schema says of itself is checked as well.
-            let _ = schema::Schema::parse(entry);
+            let _ = schema::Schema::parse(point.schema);
         }
         prop_assert!(walked <= bytes.len());
         let _ = region::filters(&bytes).count();
