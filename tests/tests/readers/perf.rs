@@ -82,7 +82,7 @@ pub(crate) fn receives(kind: Kind) {
                 "--output",
             ])
             .arg(&data)
-            .args(["--", "sleep", "0.5"]),
+            .args(["--", "sleep", "1"]),
     );
     let text = output(
         perf.command("script")
