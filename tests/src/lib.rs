@@ -3,7 +3,8 @@
 //! ```text
 //! requirement   what a test needs of the machine; ignored with the reason where it is not there
 //! scenario      a test that runs in a process of its own: the test binary, started again
-//! variant       the programs of `programs/`, built in one of many ways
+//! programs      the programs of `programs/`, and the bridge
+//! variant       some of them, built in one of many ways
 //! stapsdt       the USDT notes of a file, as readelf tells them
 //! mdwe          a process that denies itself writable code
 //! uprobe        a uprobe of the kernel's own perf interface, as any other tool sets it
@@ -11,6 +12,7 @@
 //! The tests themselves are in `tests/tests/`, one file a subject.
 
 pub mod mdwe;
+pub mod programs;
 pub mod requirement;
 pub mod scenario;
 pub mod stapsdt;

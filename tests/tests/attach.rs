@@ -19,6 +19,8 @@ mod library;
 mod many;
 #[path = "attach/order.rs"]
 mod order;
+#[path = "attach/sessions.rs"]
+mod sessions;
 #[path = "attach/target.rs"]
 mod target;
 #[path = "attach/values.rs"]
@@ -65,6 +67,10 @@ const BOTH: &[OfWay] = &[
     (
         "what_a_killed_target_committed_is_printed",
         ending::of_the_target_by_kill_9,
+    ),
+    (
+        "sessions_that_come_and_go_see_whole_pieces",
+        sessions::whole_pieces,
     ),
     ("a_thousand_tracepoints_are_seen", many::all_seen),
     (

@@ -7,6 +7,8 @@ use std::sync::OnceLock;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use tracebraid_tests::programs;
+
 use super::directory;
 
 /// No test waits longer than this for anything.
@@ -15,38 +17,7 @@ pub(crate) const LONG: Duration = Duration::from_secs(60);
 /// The program, built as these tests are and in the same directory.
 pub(crate) fn path() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let target = directory().parent().expect("the build's directory");
-        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo
-            .args([
-                "build",
-                "--quiet",
-                "--package",
-                "bridge-cli",
-                "--bin",
-                "bridge-cli",
-            ])
-            .arg("--manifest-path")
-            .arg(manifest)
-            .arg("--target-dir")
-            .arg(target);
-        let profile = match cfg!(debug_assertions) {
-            true => "debug",
-            false => {
-                cargo.arg("--release");
-                "release"
-            }
-        };
-        let output = cargo.output().expect("cargo starts");
-        assert!(
-            output.status.success(),
-            "the bridge does not build:\n{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        target.join(profile).join("bridge-cli")
-    })
+    BUILT.get_or_init(|| programs::bridge(directory()))
 }
 
 /// How the target's own tracepoints come.

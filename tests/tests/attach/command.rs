@@ -8,13 +8,13 @@ use tracebraid_tests::stapsdt;
 
 use super::bridge::run;
 use super::directory;
-use super::target::programs;
+use super::target::built;
 
 /// `attach -- CMD`: sites that test their semaphore are on from the first statement of `main`, patched
 /// ones from `init` on.
 pub(crate) fn started_by_the_bridge() {
     let out = directory().join("first.txt");
-    let (out, program) = (path(&out), path(&programs().traced));
+    let (out, program) = (path(&out), path(&built().traced));
     let ran = run(&["attach", "-e", "first:*", "-o", out, "--", program, "first"]);
     ran.assert_well();
     assert!(ran.out.contains("tested true patched true"), "{ran:?}");
@@ -28,7 +28,7 @@ pub(crate) fn started_by_the_bridge() {
 
 /// Rings are made by the program itself: before it runs there are none.
 pub(crate) fn rings_are_not_there_yet() {
-    let program = path(&programs().traced);
+    let program = path(&built().traced);
     let ran = run(&[
         "attach", "--via", "ring", "-e", "first:*", "--", program, "first",
     ]);
@@ -40,7 +40,7 @@ pub(crate) fn rings_are_not_there_yet() {
 /// What perf does with a file before any process runs it: the kernel raises the semaphores as the file is
 /// mapped.
 pub(crate) fn probed_before_start() {
-    let file = &programs().traced;
+    let file = &built().traced;
     let notes = stapsdt::notes(file, "first");
     let probes: Vec<Probe> = notes
         .iter()

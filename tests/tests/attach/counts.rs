@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::bridge::{Attached, Ran, Via};
-use super::target::{Target, programs};
+use super::target::{Target, built};
 
 const WORD: &str = "count:word";
 const TEXT: &str = "count:text";
@@ -77,7 +77,7 @@ fn count(
     appending: &str,
     read: impl FnOnce(&mut Attached),
 ) -> (BTreeMap<&'static str, u64>, Ran) {
-    let mut command = Command::new(&programs().traced);
+    let mut command = Command::new(&built().traced);
     command
         .args(arguments)
         .env("TRACED_APPENDING", appending)

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use tracebraid_tests::requirement;
 use tracebraid_tests::scenario::eventually;
 
-use super::bridge::{Attached, Via};
+use super::bridge::{Attached, LONG, Via};
 use super::target::Target;
 
-/// By when everything is off again.
+/// By when everything is off again, where the machine has nothing else to do.
 const SOON: Duration = Duration::from_secs(1);
 
 pub(crate) fn by_ctrl_c(via: Via) {
@@ -20,7 +20,7 @@ pub(crate) fn by_ctrl_c(via: Via) {
 }
 
 pub(crate) fn by_its_duration(via: Via) {
-    ends(via, &["-T", "0.3"], |attached| {
+    ends(via, &["-T", "1.5"], |attached| {
         attached.finish().assert_well()
     });
 }
@@ -29,13 +29,16 @@ pub(crate) fn by_its_duration(via: Via) {
 pub(crate) fn by_kill_9(via: Via) {
     let kills = if requirement::is_soak() { 200 } else { 5 };
     let mut target = Target::start(&["serve"]);
+    let mut fastest = Duration::MAX;
     for _ in 0..kills {
-        end_one(&mut target, via, &[], |attached| {
+        let took = end_one(&mut target, via, &[], |attached| {
             attached.signal(libc::SIGKILL);
             let ran = attached.finish();
             assert_eq!(ran.status, None);
         });
+        fastest = fastest.min(took);
     }
+    assert!(fastest < SOON, "{fastest:?}");
     let (status, _) = target.finish();
     assert!(status.success(), "{status}");
 }
@@ -54,7 +57,13 @@ fn ends(via: Via, arguments: &[&str], end: impl FnOnce(Attached)) {
     assert!(status.success(), "{status}");
 }
 
-fn end_one(target: &mut Target, via: Via, arguments: &[&str], end: impl FnOnce(Attached)) {
+/// Attaches and ends; how long after the end everything was off.
+fn end_one(
+    target: &mut Target,
+    via: Via,
+    arguments: &[&str],
+    end: impl FnOnce(Attached),
+) -> Duration {
     assert_eq!(
         (target.ask("sites_on"), target.semaphores()),
         ("0".into(), 0)
@@ -63,18 +72,19 @@ fn end_one(target: &mut Target, via: Via, arguments: &[&str], end: impl FnOnce(A
     wait_until_on(target, "serve:charge__return");
     assert_eq!(target.semaphores() > 0, via == Via::Usdt);
     end(attached);
-    eventually("keys off and semaphores 0", SOON, || {
+    let ended = Instant::now();
+    eventually("keys off and semaphores 0", LONG, || {
         target.ask("sites_on") == "0" && target.semaphores() == 0
     });
+    let took = ended.elapsed();
     assert_eq!(target.ask("is_enabled *"), "false");
     assert_eq!(target.ask("hit 3"), "0");
+    took
 }
 
 fn wait_until_on(target: &mut Target, name: &str) {
     let question = format!("is_enabled {name}");
-    eventually("switched on", Duration::from_secs(10), || {
-        target.ask(&question) == "true"
-    });
+    eventually("switched on", LONG, || target.ask(&question) == "true");
 }
 
 /// What a target that is killed had committed is printed, and the bridge ends well.
@@ -97,7 +107,10 @@ pub(crate) fn of_the_target_by_kill_9(via: Via) {
         assert_eq!(line.body, format!("n={n} seen={n}"));
     }
     assert_eq!(asked.len(), 500);
-    assert!(took < SOON, "the bridge took {took:?} to end");
+    if via == Via::Ring {
+        // The program is dead, though its parent has not noticed: nobody waits for its answer.
+        assert!(took < 2 * SOON, "the bridge took {took:?} to end");
+    }
 }
 
 /// Two bridges: the second is told, and takes the other way.
@@ -112,13 +125,11 @@ pub(crate) fn rings_have_one_owner() {
     assert_eq!(refused.status, Some(3), "{}", refused.err);
     assert!(refused.err.contains("another bridge"), "{}", refused.err);
     let second = Attached::start(target.pid(), Via::Usdt, &["-e", "serve:asked"]);
-    eventually("the semaphore is up", Duration::from_secs(5), || {
-        target.semaphores() > 0
-    });
+    eventually("the semaphore is up", LONG, || target.semaphores() > 0);
     assert_eq!(target.ask("hit 9"), "9");
     for ran in [first.interrupt(), second.interrupt()] {
         ran.assert_well();
         assert_eq!(ran.row("serve:asked"), (9, 9, 0));
     }
-    eventually("all off", SOON, || target.ask("sites_on") == "0");
+    eventually("all off", LONG, || target.ask("sites_on") == "0");
 }

@@ -5,15 +5,15 @@ use std::time::Duration;
 use tracebraid_tests::scenario::eventually;
 
 use super::bridge::{Attached, Via};
-use super::target::{Target, programs};
+use super::target::{Target, built};
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(30);
 
 /// Loaded, closed and loaded again: attached each time.
 pub(crate) fn loaded_twice(via: Via) {
     let mut target = Target::start(&["serve"]);
     let attached = Attached::start(target.pid(), via, &["-e", "usdt:*:addon:*"]);
-    let open = format!("open {}", programs().addon.display());
+    let open = format!("open {}", built().addon.display());
     for (round, ids) in [[1, 2], [3, 4]].iter().enumerate() {
         assert_eq!(target.ask(&open), "open");
         wait_until_on(&mut target, "addon:work");
@@ -31,7 +31,7 @@ pub(crate) fn loaded_twice(via: Via) {
 /// A library with a copy of the SDK of its own appends to rings of its own, if it makes any.
 pub(crate) fn with_rings_of_its_own() {
     let mut target = Target::start(&["serve"]);
-    target.ask(&format!("open {}", programs().addon.display()));
+    target.ask(&format!("open {}", built().addon.display()));
     target.ask("init");
     let attached = Attached::start(target.pid(), Via::Ring, &["-e", "addon:work"]);
     wait_until_on(&mut target, "addon:work");
@@ -46,7 +46,7 @@ pub(crate) fn with_rings_of_its_own() {
 /// The same crate in the program and in the library: one name, two tracepoints, and each hit is seen once.
 pub(crate) fn with_a_name_that_the_program_has_too(via: Via) {
     let mut target = Target::start(&["serve"]);
-    target.ask(&format!("open {}", programs().addon.display()));
+    target.ask(&format!("open {}", built().addon.display()));
     let attached = Attached::start(target.pid(), via, &["-e", "shapes:queued"]);
     eventually("both are on", SOON, || target.ask("sites_on") == "2");
     target.ask("queue 1");

@@ -3,11 +3,12 @@
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::Instant;
 
+use tracebraid_tests::programs;
 use tracebraid_tests::stapsdt::{self, Note};
 use tracebraid_tests::variant;
 
@@ -23,42 +24,15 @@ pub(crate) struct Programs {
 }
 
 /// Builds them.
-pub(crate) fn programs() -> &'static Programs {
+pub(crate) fn built() -> &'static Programs {
     static BUILT: OnceLock<Programs> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let to = directory().join("programs");
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        for (name, _) in std::env::vars_os() {
-            let name = name.to_string_lossy();
-            // Settings of the build that runs us.
-            if name.starts_with("CARGO_PROFILE") || name.starts_with("CARGO_BUILD") {
-                cargo.env_remove(name.as_ref());
-            }
-        }
-        cargo
-            .env_remove("CARGO_ENCODED_RUSTFLAGS")
-            .env("RUSTFLAGS", "")
-            .args([
-                "build",
-                "--quiet",
-                "--release",
-                "--package",
-                "traced",
-                "--package",
-                "addon",
-            ])
-            .args(["--target", variant::GNU])
-            .arg("--manifest-path")
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/Cargo.toml"))
-            .arg("--target-dir")
-            .arg(&to);
-        let output = cargo.output().expect("cargo starts");
-        assert!(
-            output.status.success(),
-            "the programs do not build:\n{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        let built = to.join(variant::GNU).join("release");
+        let mut cargo = programs::cargo("build", variant::GNU, directory());
+        programs::build(cargo.args(["--package", "traced", "--package", "addon"]));
+        let built = directory()
+            .join("programs")
+            .join(variant::GNU)
+            .join("release");
         Programs {
             traced: built.join("traced"),
             addon: built.join("libaddon.so"),
@@ -76,7 +50,7 @@ pub(crate) struct Target {
 impl Target {
     /// Starts it and waits until it is ready.
     pub(crate) fn start(arguments: &[&str]) -> Target {
-        Target::spawn(Command::new(&programs().traced).args(arguments))
+        Target::spawn(Command::new(&built().traced).args(arguments))
     }
 
     /// The same for a command that was prepared.
@@ -147,7 +121,7 @@ impl Target {
     pub(crate) fn semaphores(&self) -> u64 {
         static NOTES: OnceLock<[(PathBuf, Vec<Note>); 2]> = OnceLock::new();
         let all = NOTES.get_or_init(|| {
-            let programs = programs();
+            let programs = built();
             [&programs.traced, &programs.addon].map(|file| {
                 let mut notes = stapsdt::all(file);
                 notes.retain(|note| note.semaphore != 0);

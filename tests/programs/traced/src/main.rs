@@ -65,7 +65,7 @@ fn wait_until_on(providers: &str) {
         .read_line(&mut line)
         .expect("a line");
     let points = tracebraid::tracepoints();
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + Duration::from_secs(60);
     for point in points
         .iter()
         .filter(|it| it.provider().starts_with(providers))

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::io::{BufRead, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::addon::Addon;
@@ -19,6 +20,7 @@ pub fn run() {
             ["sites_on"] => tracebraid::status().sites_on.to_string(),
             ["is_enabled", pattern] => tracebraid::is_enabled(pattern).to_string(),
             ["status"] => tracebraid::status().to_string().replace('\n', "; "),
+            ["along"] => ALONG.load(Ordering::Relaxed).to_string(),
             ["hit", count] => hit(count.parse().expect("a number")).to_string(),
             ["open", path] => {
                 addon = Some(Addon::open(path));
@@ -57,9 +59,13 @@ fn hit(count: u64) -> u64 {
     on.get()
 }
 
+/// How often that was.
+static ALONG: AtomicU64 = AtomicU64::new(0);
+
 fn hit_all_along() {
     for n in 0_u64.. {
         tracebraid::event!(serve::along, n);
+        ALONG.store(n, Ordering::Relaxed);
         charge(n, 7);
         std::thread::sleep(Duration::from_micros(200));
     }

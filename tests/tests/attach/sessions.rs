@@ -1,0 +1,90 @@
+//! Sessions that come and go while the program runs on: each sees a whole piece of what happened.
+
+use tracebraid_tests::scenario::eventually;
+
+use super::bridge::{Attached, LONG, Ran, Via};
+use super::target::Target;
+
+/// How many hits a session lasts, at least.
+const HITS: u64 = 100;
+
+/// From the first hit that a session sees to its last none is missing, none is of before it was attached,
+/// and a return is seen exactly where its entry was.
+pub(crate) fn whole_pieces(via: Via) {
+    let mut target = Target::start(&["serve"]);
+    let mut seen_before = None;
+    for round in 0..6 {
+        let attached = Attached::start(target.pid(), via, &["-e", "serve:*"]);
+        eventually("switched on", LONG, || {
+            target.ask("is_enabled serve:along") == "true"
+        });
+        let before = along(&mut target);
+        eventually("a hundred hits", LONG, || {
+            along(&mut target) > before + HITS
+        });
+        if round % 2 == 1 {
+            // What it had printed by then may end anywhere.
+            attached.signal(libc::SIGKILL);
+            attached.finish();
+            continue;
+        }
+        let ran = attached.interrupt();
+        ran.assert_well();
+        let (first, last) = numbers(&ran);
+        assert!(seen_before.is_none_or(|before| before < first), "{first}");
+        seen_before = Some(last);
+        calls(&ran);
+    }
+    let (status, _) = target.finish();
+    assert!(status.success(), "{status}");
+}
+
+fn along(target: &mut Target) -> u64 {
+    target.ask("along").parse().expect("a number")
+}
+
+/// First and last number of the hits that came one after another.
+fn numbers(ran: &Ran) -> (u64, u64) {
+    let numbers: Vec<u64> = ran
+        .lines()
+        .filter(|line| line.event == "serve:along")
+        .map(|line| {
+            line.body
+                .strip_prefix("n=")
+                .expect("n")
+                .parse()
+                .expect("a number")
+        })
+        .collect();
+    assert!(numbers.len() as u64 >= HITS, "{numbers:?}\n{}", ran.err);
+    for pair in numbers.windows(2) {
+        assert_eq!(pair[1], pair[0] + 1, "{}", ran.err);
+    }
+    (numbers[0], numbers[numbers.len() - 1])
+}
+
+/// Entry, return, entry, return: a call that was entered while off returns unseen. (The kernel places
+/// probes one after the other: the first entries may come before the return's is placed.)
+fn calls(ran: &Ran) {
+    let mut expected = None;
+    let returned = ran
+        .lines()
+        .position(|line| line.event == "serve:charge__return");
+    for line in ran.lines().skip(returned.expect("a return") + 1) {
+        match line.event {
+            "serve:charge" => {
+                assert_eq!(expected, None, "{line:?}");
+                let id = line.body.strip_prefix("order_id=");
+                let id: u64 = id
+                    .and_then(|rest| rest.split(' ').next()?.parse().ok())
+                    .unwrap_or_else(|| panic!("{line:?}"));
+                expected = Some(format!(" ret={}", id + 7));
+            }
+            "serve:charge__return" => {
+                let end = expected.take().unwrap_or_else(|| panic!("{line:?}"));
+                assert!(line.body.ends_with(&end), "{line:?}, {end}");
+            }
+            _ => {}
+        }
+    }
+}
