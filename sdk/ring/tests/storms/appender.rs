@@ -108,6 +108,14 @@ fn make(record: &mut [u64; LONGEST], writer: u32, index: u64) -> usize {
     words
 }
 
+/// Record `index` of `writer`, to be appended otherwise.
+#[allow(dead_code)]
+pub(crate) fn record(writer: u32, index: u64) -> Vec<u64> {
+    let mut record = [0; LONGEST];
+    let words = make(&mut record, writer, index);
+    record[..words].to_vec()
+}
+
 /// Checks that a record is whole. Its writer and index.
 pub(crate) fn check(record: &[u64]) -> (u32, u64) {
     let (writer, index) = ((record[0] >> 32) as u32, record[2]);
