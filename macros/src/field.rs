@@ -1,10 +1,10 @@
 //! A field of a tracepoint: its name, where its value comes from, how it is read.
 
-use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
-use syn::{Error, Expr, LitStr, Token, token};
+use syn::{Error, Expr, LitFloat, LitInt, LitStr, Token, token};
 
 use crate::closed;
 
@@ -154,6 +154,13 @@ fn dotted(input: ParseStream<'_>) -> syn::Result<(String, TokenStream, Span)> {
     let (mut name, mut path) = (first.unraw().to_string(), quote!(#first));
     while input.peek(Token![.]) {
         let dot: Token![.] = input.parse()?;
+        // `pair.0`; a float is `pair.0.1`.
+        if input.peek(LitInt) || input.peek(LitFloat) {
+            let index: Literal = input.parse()?;
+            name = format!("{name}.{index}");
+            path.extend(quote!(#dot #index));
+            continue;
+        }
         let next = segment(input)?;
         name = format!("{name}.{}", next.unraw());
         path.extend(quote!(#dot #next));
@@ -219,6 +226,7 @@ mod tests {
         for (text, name, form, value) in [
             ("x", "x", '=', "x"),
             ("x.y.z", "x.y.z", '=', "x . y . z"),
+            ("?self.0.1.x", "self.0.1.x", '?', "self . 0.1 . x"),
             ("self.x", "self.x", '=', "self . x"),
             ("%x", "x", '%', "x"),
             ("?x.y", "x.y", '?', "x . y"),
@@ -261,7 +269,7 @@ mod tests {
             "%f(x)",
             "?x = 3",
             "{ K } = 3",
-            "a.0",
+            "a.",
             "a = b?",
         ] {
             assert!(parse(bad).is_err(), "{bad}");

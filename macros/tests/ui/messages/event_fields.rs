@@ -5,7 +5,7 @@ fn main() {
     event!(a, "a message {}", x);
     event!(a, x + 1);
     event!(a, 3);
-    event!(a, y.0);
+    event!(a, y.(0));
     event!(a, x = );
     event!(a, x = %);
     event!(a, %f(x));
