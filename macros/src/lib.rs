@@ -84,8 +84,11 @@ use proc_macro::TokenStream;
 /// `fields(%argument)` or `fields(?argument)`. Fields of an argument that is borrowed or moved by the
 /// body are read before that. Inside a trait, put the attribute on methods that have a body.
 ///
-/// While it is off, a tracepoint is one NOP at the function's start. The body is compiled into a
-/// function of its own where that is worth it: it is called by both sides.
+/// While it is off, a tracepoint is one NOP at the function's start, and the body is as it was; where the
+/// compiler keeps a large body as a function of its own, for both sides, one jump leads to it. The body of
+/// a function with `#[track_caller]` or an `impl Trait` result stands under a guard instead, which costs
+/// some instructions more; `ret` and `err` cannot be had of the former. An `async fn`'s future holds one
+/// word more, and its arguments a second time.
 ///
 /// # On a function without a body
 ///
