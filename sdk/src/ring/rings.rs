@@ -53,6 +53,8 @@ static RING_BYTES: AtomicUsize = AtomicUsize::new(0);
 static CHOICES: AtomicU64 = AtomicU64::new(0);
 /// The clock, as the region's header numbers it; 0 where it was not chosen yet.
 static CLOCK: AtomicU32 = AtomicU32::new(0);
+/// How many CPUs have rings; 0 where they were not counted yet.
+static CPUS: AtomicU32 = AtomicU32::new(0);
 
 /// The region and who appends to it.
 pub(crate) struct Rings {
@@ -260,9 +262,30 @@ fn number(clock: Clock) -> u32 {
     }
 }
 
+/// How many CPUs there are, as ids go. The C library is not enough: musl counts those that this thread may
+/// run on now. Children keep their parent's, for reading a file allocates.
+fn cpus() -> usize {
+    match CPUS.load(Ordering::Relaxed) {
+        0 => {
+            // SAFETY: no preconditions.
+            let counted = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }.max(1) as usize;
+            // A list such as `0-3,5`.
+            let present = std::fs::read_to_string("/sys/devices/system/cpu/present");
+            let last = present.ok().and_then(|list| {
+                let last = list.trim().rsplit([',', '-']).next()?;
+                last.parse::<usize>().ok()
+            });
+            let cpus = last.map_or(counted, |last| counted.max(last.saturating_add(1)));
+            let cpus = cpus.min(Geometry::MAX_RINGS / 2);
+            CPUS.store(cpus as u32, Ordering::Relaxed);
+            cpus
+        }
+        known => known as usize,
+    }
+}
+
 fn region_of(setup: &Setup) -> io::Result<(Region, Clock, usize)> {
-    // SAFETY: no preconditions.
-    let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }.max(1) as usize;
+    let cpus = cpus();
     let clock = clock();
     let header_bytes = region::header_bytes(2 * cpus).next_multiple_of(Geometry::PAGE);
     let geometry = Geometry::new(header_bytes, 2 * cpus, setup.ring_bytes)
