@@ -6,7 +6,8 @@
 //!                              │        └ until the first line
 //!                              └ until it says that it is attached
 //! ```
-//! All times begin where the process is started. Where the rights or the kernel do not allow to attach,
+//! The program's events come through their USDT probes or through its rings; both are measured, in
+//! turn. All times begin where the process is started. Where the rights or the kernel do not allow to attach,
 //! that is reported; with `TRACEBRAID_REQUIRE=bpf` it is an error.
 
 mod clock;
@@ -26,6 +27,8 @@ use crate::clock::{interrupt, monotonic_seconds};
 
 /// Events a second of the program.
 const RATE: u32 = 10_000;
+/// How events come.
+const WAYS: [&str; 2] = ["usdt", "ring"];
 /// Every tracepoint of the program.
 const TRACEPOINTS: &str = "generated_tracebraid_1000:*";
 
@@ -48,18 +51,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let target = Target::start(&package.program()?)?;
 
-    let mut runs = Vec::new();
+    let read_for = Duration::from_secs(seconds);
+    let mut runs = WAYS.map(|_| Ok(Vec::new()));
     for _ in 0..repetitions {
-        match attach(&bridge, target.child.id(), Duration::from_secs(seconds))? {
-            Ok(run) => runs.push(run),
-            Err(reason) if is_required() => return Err(reason.into()),
-            Err(reason) => {
-                part.skip("bridge", &reason);
-                break;
+        for (way, runs) in WAYS.iter().zip(&mut runs) {
+            let Ok(done) = runs else { continue };
+            match attach(&bridge, way, target.child.id(), read_for)? {
+                Ok(run) => done.push(run),
+                Err(reason) if is_required() => return Err(reason.into()),
+                Err(reason) => *runs = Err(reason),
             }
         }
     }
-    report(&runs, &mut part);
+    for (way, runs) in WAYS.iter().zip(runs) {
+        match runs {
+            Ok(runs) => report(way, &runs, &mut part),
+            Err(reason) => part.skip(&format!("bridge/{way}"), &reason),
+        }
+    }
     part.write("bridge")?;
     Ok(())
 }
@@ -131,6 +140,7 @@ struct Run {
 /// Attaches, reads for so long, and interrupts it. The inner error is why it did not attach.
 fn attach(
     bridge: &Path,
+    way: &str,
     pid: u32,
     read_for: Duration,
 ) -> Result<Result<Run, String>, Box<dyn Error>> {
@@ -141,6 +151,8 @@ fn attach(
             "--verbose",
             "--pid",
             &pid.to_string(),
+            "--via",
+            way,
             "--event",
             TRACEPOINTS,
         ])
@@ -212,7 +224,7 @@ fn time_of(line: &str) -> Option<f64> {
         .ok()
 }
 
-fn report(runs: &[Run], part: &mut Part) {
+fn report(way: &str, runs: &[Run], part: &mut Part) {
     let median = |value: fn(&Run) -> Duration| {
         Median::of(
             runs.iter()
@@ -221,23 +233,23 @@ fn report(runs: &[Run], part: &mut Part) {
         )
     };
     let bars = [
-        ("bridge/attach-1000-ms", median(|run| run.attached), 500.0),
+        ("attach-1000-ms", median(|run| run.attached), 500.0),
         (
             "bridge/first-event-ms",
             median(|run| run.first_event),
             500.0,
         ),
-        ("bridge/detach-1000-ms", median(|run| run.detached), 500.0),
-        ("bridge/p99-event-to-line-ms", p99(runs), 100.0),
+        ("detach-1000-ms", median(|run| run.detached), 500.0),
+        ("p99-event-to-line-ms", p99(runs), 100.0),
     ];
     for (name, value, limit) in bars {
         if let Some(value) = value {
-            part.bar(name, value, Bar::AtMost(limit));
+            part.bar(&format!("bridge/{way}/{name}"), value, Bar::AtMost(limit));
         }
     }
     let lines: usize = runs.iter().map(|run| run.ages.len()).sum();
     if lines > 0 {
-        part.number("bridge/lines-measured".to_owned(), "lines", lines as f64);
+        part.number("lines-measured".to_owned(), "lines", lines as f64);
     }
 }
 
