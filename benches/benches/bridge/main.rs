@@ -234,11 +234,7 @@ fn report(way: &str, runs: &[Run], part: &mut Part) {
     };
     let bars = [
         ("attach-1000-ms", median(|run| run.attached), 500.0),
-        (
-            "bridge/first-event-ms",
-            median(|run| run.first_event),
-            500.0,
-        ),
+        ("first-event-ms", median(|run| run.first_event), 500.0),
         ("detach-1000-ms", median(|run| run.detached), 500.0),
         ("p99-event-to-line-ms", p99(runs), 100.0),
     ];
@@ -249,7 +245,11 @@ fn report(way: &str, runs: &[Run], part: &mut Part) {
     }
     let lines: usize = runs.iter().map(|run| run.ages.len()).sum();
     if lines > 0 {
-        part.number("lines-measured".to_owned(), "lines", lines as f64);
+        part.number(
+            format!("bridge/{way}/lines-measured"),
+            "lines",
+            lines as f64,
+        );
     }
 }
 
