@@ -182,3 +182,8 @@ pub fn status() -> Status {
         nested: 0,
     }
 }
+
+/// Asks a bridge for a snapshot: there is none on this platform.
+pub fn snapshot(_reason: &str) -> bool {
+    false
+}

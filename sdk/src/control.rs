@@ -44,12 +44,18 @@ pub fn init_with(options: Options) -> Result<()> {
     // Where it cannot be opened, `status` and every `enable` say so.
     let _ = locked.writer.open();
     drop(locked);
+    ring::service::set_flight_recorder(options.flight_recorder);
     let rings = ring::start(&Setup {
         ring_bytes: options.ring_bytes(),
-        mode: Mode::Discard,
+        mode: if options.flight_recorder {
+            Mode::Overwrite
+        } else {
+            Mode::Discard
+        },
         appending: options.appending,
         helper: options.thread,
     });
+    gate::lock().listing.set_recording(options.recording());
     gate::lock().ring_failure = rings.err().map(|cause| cause.to_string());
     // Likewise.
     let _ = registry::settle();

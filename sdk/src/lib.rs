@@ -73,8 +73,8 @@ pub mod __private;
 
 #[cfg(not(tracebraid_keys))]
 pub use absent::{
-    Attachment, Event, Tracepoint, disable, enable, init, init_with, is_enabled, settle, status,
-    tracepoints,
+    Attachment, Event, Tracepoint, disable, enable, init, init_with, is_enabled, settle, snapshot,
+    status, tracepoints,
 };
 #[cfg(tracebraid_keys)]
 pub use control::{init, init_with, settle, status};
@@ -90,7 +90,7 @@ pub use recorded::Recorded;
 #[cfg(tracebraid_keys)]
 pub use registry::{Tracepoint, disable, enable, is_enabled, tracepoints};
 #[cfg(tracebraid_keys)]
-pub use ring::{drain, lost};
+pub use ring::{drain, lost, snapshot};
 pub use status::Status;
 pub use tracebraid_macros::{event, tracepoint};
 pub use tracebraid_wire::kind::{FieldKind, Kind};

@@ -96,6 +96,7 @@ extern "C" fn after_in_parent() {
 extern "C" fn after_in_child() {
     // SAFETY: `before` took the locks in this thread, which is the only one here.
     let held = unsafe { (*HELD.0.get()).take() };
+    tracebraid_ring::thread::forget();
     if let Some((locked, _loader)) = held {
         probe::forget_readers(&locked.attached);
         ring::forget_readers();

@@ -9,6 +9,8 @@ pub struct Options {
     pub(crate) watch: Duration,
     pub(crate) patching: Patching,
     pub(crate) appending: Appending,
+    pub(crate) flight_recorder: bool,
+    recording: Option<String>,
     ring_bytes: Option<usize>,
 }
 
@@ -19,6 +21,8 @@ impl Default for Options {
             watch: Duration::from_millis(250),
             patching: Patching::Auto,
             appending: Appending::Auto,
+            flight_recorder: false,
+            recording: None,
             ring_bytes: None,
         }
     }
@@ -61,6 +65,24 @@ impl Options {
         self
     }
 
+    /// Makes the rings a flight recorder from the start: full ones of this many bytes (as for
+    /// [`ring`](Self::ring)) overwrite what is oldest, and what they hold can be looked at any time by
+    /// `bridge-cli snapshot`. All tracepoints are recorded, or those that [`record`](Self::record) names.
+    #[must_use]
+    pub fn flight_recorder(mut self, bytes: usize) -> Options {
+        self.flight_recorder = true;
+        self.ring(bytes)
+    }
+
+    /// Records the tracepoints that `pattern` names from the start, with nobody asking: in a flight
+    /// recorder always, else until the first bridge that attaches says what it wants. The environment
+    /// variable `TRACEBRAID_RECORD` stands above it.
+    #[must_use]
+    pub fn record(mut self, pattern: &str) -> Options {
+        self.recording = Some(pattern.to_owned());
+        self
+    }
+
     /// How text is written.
     #[must_use]
     pub fn patching(mut self, patching: Patching) -> Options {
@@ -86,6 +108,14 @@ impl Options {
         wanted
             .clamp(Geometry::MIN_RING, Geometry::MAX_RING)
             .next_power_of_two()
+    }
+
+    /// What is recorded with nobody asking: from the environment, else what was asked, else everything
+    /// where the rings are a flight recorder.
+    pub(crate) fn recording(&self) -> Option<String> {
+        let from_environment = std::env::var("TRACEBRAID_RECORD").ok();
+        let asked = from_environment.or_else(|| self.recording.clone());
+        asked.or_else(|| self.flight_recorder.then(|| "*".to_owned()))
     }
 }
 

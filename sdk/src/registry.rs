@@ -157,7 +157,7 @@ fn describe_fields(schema: &Schema<'_>, usdt_slots: usize) -> Vec<Field> {
 }
 
 /// The schema that a row leads to.
-fn schema_of<'a>(row: &PointRow) -> Option<Schema<'a>> {
+pub(crate) fn schema_of<'a>(row: &PointRow) -> Option<Schema<'a>> {
     Schema::parse(schema_bytes(row)?).ok()
 }
 

@@ -11,6 +11,7 @@
 use std::borrow::Borrow;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+use crate::geometry::Control;
 use crate::region::Region;
 
 /// Words copied out at once.
@@ -19,6 +20,9 @@ const CHUNK: usize = 8 * 1024;
 const MAX_RECORD: usize = u16::MAX as usize;
 /// The most words that are copied out at once: one record at least.
 const MOST: usize = CHUNK + MAX_RECORD;
+
+/// How often a ring is looked at that seems to have lost more than it ever had.
+const LOOKS: usize = 16;
 
 /// What was wrong with a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,35 +92,55 @@ impl<R: Borrow<Region>> Consumer<R> {
     ///
     /// # Errors
     /// The ring is damaged: said once. Later calls find nothing.
-    pub fn drain(&mut self, until: u64, mut each: impl FnMut(&[u64])) -> Result<(), Damage> {
+    pub fn drain(&mut self, until: u64, each: impl FnMut(&[u64])) -> Result<(), Damage> {
+        self.drain_some(until, usize::MAX, each).map(drop)
+    }
+
+    /// Takes at most `limit` records before `until` out of the ring, as [`drain`](Self::drain) does.
+    /// Whether that were all of them.
+    ///
+    /// # Errors
+    /// The ring is damaged: said once. Later calls find nothing.
+    pub fn drain_some(
+        &mut self,
+        until: u64,
+        limit: usize,
+        mut each: impl FnMut(&[u64]),
+    ) -> Result<bool, Damage> {
         if self.damaged {
-            return Ok(());
+            return Ok(true);
         }
         let capacity = self.region.borrow().geometry().ring_bytes() as u64;
         if until < self.consumed || until - self.consumed > capacity || !until.is_multiple_of(8) {
-            return self.damage(Damage::Head {
+            return Err(self.damage(Damage::Head {
                 head: until,
                 consumed: self.consumed,
-            });
+            }));
         }
-        while self.consumed < until {
-            let words = (((until - self.consumed) / 8) as usize).min(MOST);
+        let mut left = limit;
+        let mut chunk = CHUNK;
+        while self.consumed < until && left > 0 {
+            let there = ((until - self.consumed) / 8) as usize;
+            let words = there.min(chunk);
             self.copy_out(self.consumed, words);
             let mut at = 0;
-            while at < words {
+            while at < words && left > 0 {
                 let length = self.copy[at] as u16;
                 let end = at + usize::from(length);
-                if end > words && words == MOST && at > 0 {
+                if end > words && end <= there {
                     // The record goes on in the next chunk.
                     break;
                 }
                 if length < 2 || end > words {
                     let at = self.consumed + at as u64 * 8;
-                    return self.damage(Damage::Length { at, words: length });
+                    return Err(self.damage(Damage::Length { at, words: length }));
                 }
                 each(&self.copy[at..end]);
                 at = end;
+                left -= 1;
             }
+            // A record that is longer than a chunk is read with a larger one.
+            chunk = if at == 0 { MOST } else { CHUNK };
             self.consumed += at as u64 * 8;
             self.region
                 .borrow()
@@ -124,7 +148,7 @@ impl<R: Borrow<Region>> Consumer<R> {
                 .tail
                 .store(self.consumed, Ordering::Release);
         }
-        Ok(())
+        Ok(self.consumed == until)
     }
 
     /// Shows what an overwriting ring holds now, oldest first, without taking it. What the producer
@@ -132,64 +156,99 @@ impl<R: Borrow<Region>> Consumer<R> {
     ///
     /// # Errors
     /// The ring is damaged: said once.
-    pub fn snapshot(&mut self, mut each: impl FnMut(&[u64])) -> Result<(), Damage> {
+    pub fn snapshot(&mut self, each: impl FnMut(&[u64])) -> Result<(), Damage> {
+        let capacity = self.region.borrow().geometry().ring_bytes() as u64;
+        let sub_buffer = crate::sub_buffer_bytes(capacity as usize) as u64;
+        // A sub-buffer begins on a record.
+        self.look(
+            move |control| {
+                let head = control.head.load(Ordering::Acquire);
+                let oldest = control.oldest.load(Ordering::Acquire);
+                head.saturating_sub(capacity)
+                    .max(oldest)
+                    .checked_next_multiple_of(sub_buffer)
+                    .unwrap_or(u64::MAX)
+            },
+            each,
+        )
+    }
+
+    /// Shows what a refusing ring holds now that its reader has not taken yet, without taking it.
+    ///
+    /// # Errors
+    /// The ring is damaged: said once.
+    pub fn peek(&mut self, each: impl FnMut(&[u64])) -> Result<(), Damage> {
+        self.look(|control| control.tail.load(Ordering::Acquire), each)
+    }
+
+    /// Shows the records from where `intact` says they begin up to the head. What has lost its place
+    /// meanwhile, as `intact` says by then, is left out. Padding is not shown.
+    fn look(
+        &mut self,
+        intact: impl Fn(&Control) -> u64,
+        mut each: impl FnMut(&[u64]),
+    ) -> Result<(), Damage> {
         if self.damaged {
             return Ok(());
         }
         let capacity = self.region.borrow().geometry().ring_bytes() as u64;
-        let sub_buffer = crate::sub_buffer_bytes(capacity as usize) as u64;
-        let control = self.region.borrow().control(self.ring);
-        // In this order: a reader that is interrupted in between must not find that more is gone than was
-        // ever there.
-        let oldest = control.oldest.load(Ordering::Acquire);
-        let head = control.head.load(Ordering::Acquire);
-        let first = head.saturating_sub(capacity).max(oldest);
-        if first > head || !head.is_multiple_of(8) {
-            return self.damage(Damage::Head {
-                head,
-                consumed: first,
-            });
+        let control = |reader: &Self| {
+            let first = intact(reader.region.borrow().control(reader.ring));
+            first & !7
+        };
+        // In this order, so that no more than the ring's length lies between the two. Who is interrupted in
+        // between may find that more is gone than was ever there, and looks again.
+        let (mut head, mut at) = (self.head(), control(self));
+        for _ in 0..LOOKS {
+            if at <= head {
+                break;
+            }
+            (head, at) = (self.head(), control(self));
         }
-        // A sub-buffer begins on a record. (None begins where the numbers end.)
-        let begin = |first: u64| first.checked_next_multiple_of(sub_buffer);
-        let Some(start) = begin(first).filter(|&start| start < head) else {
-            return Ok(());
-        };
-        let words = ((head - start) / 8) as usize;
-        self.copy_out(start, words);
-        fence(Ordering::Acquire);
-        let reached = self
-            .region
-            .borrow()
-            .control(self.ring)
-            .oldest
-            .load(Ordering::Relaxed);
-        let Some(intact) = begin(reached.max(start)) else {
-            return Ok(());
-        };
-        let mut at = ((intact - start) / 8).min(words as u64) as usize;
-        while at < words {
-            let length = self.copy[at] as u16;
-            let end = at + usize::from(length);
-            if length == 0 || end > words {
-                return self.damage(Damage::Length {
-                    at: start + at as u64 * 8,
-                    words: length,
-                });
+        if !head.is_multiple_of(8) || at > head || head - at > capacity {
+            return Err(self.damage(Damage::Head { head, consumed: at }));
+        }
+        let mut chunk = CHUNK;
+        while at < head {
+            let there = ((head - at) / 8) as usize;
+            let words = there.min(chunk);
+            self.copy_out(at, words);
+            fence(Ordering::Acquire);
+            let first = control(self);
+            if first > at {
+                at = first;
+                continue;
             }
-            // Padding has event 0 and may be a single word.
-            if length >= 2 && (self.copy[at] >> 16) as u16 != 0 {
-                each(&self.copy[at..end]);
+            let mut index = 0;
+            while index < words {
+                let length = usize::from(self.copy[index] as u16);
+                let end = index + length;
+                if end > words && end <= there {
+                    break;
+                }
+                if length == 0 || end > words {
+                    let at = at + index as u64 * 8;
+                    return Err(self.damage(Damage::Length {
+                        at,
+                        words: length as u16,
+                    }));
+                }
+                // Padding has event 0 and may be a single word.
+                if length >= 2 && (self.copy[index] >> 16) as u16 != 0 {
+                    each(&self.copy[index..end]);
+                }
+                index = end;
             }
-            at = end;
+            chunk = if index == 0 { MOST } else { CHUNK };
+            at += index as u64 * 8;
         }
         Ok(())
     }
 
-    fn damage(&mut self, damage: Damage) -> Result<(), Damage> {
+    fn damage(&mut self, damage: Damage) -> Damage {
         self.damaged = true;
         self.copy = Vec::new();
-        Err(damage)
+        damage
     }
 
     fn copy_out(&mut self, from: u64, words: usize) {

@@ -1,10 +1,15 @@
 //! Where the parts of a region are, and the control block of a ring.
 
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Bytes that two writers must be apart to not disturb one another (two cache lines are fetched at
 /// once).
 const APART: usize = 128;
+
+/// In [`Control::mode`]: a full ring refuses.
+pub const MODE_DISCARD: u32 = 1;
+/// In [`Control::mode`]: a full ring overwrites.
+pub const MODE_OVERWRITE: u32 = 2;
 
 /// The control block of one ring. Producer and consumer each write their own half.
 #[repr(C, align(128))]
@@ -17,7 +22,10 @@ pub struct Control {
     pub oldest: AtomicU64,
     /// The lock of a locked ring: the thread that holds it, or 0.
     pub lock: AtomicU32,
-    unused: [u32; 25],
+    /// What a locked ring does when full: 0 as its producer was made, else [`MODE_DISCARD`] or
+    /// [`MODE_OVERWRITE`]. Changed under the lock.
+    pub mode: AtomicU32,
+    unused: [u32; 24],
     /// Bytes ever consumed. Written by the consumer; producers take it for the room there is.
     pub tail: AtomicU64,
     reserved: [u64; 15],
@@ -25,6 +33,16 @@ pub struct Control {
 
 const _: () = assert!(size_of::<Control>() == 2 * APART);
 const _: () = assert!(std::mem::offset_of!(Control, tail) == APART);
+
+impl Control {
+    /// Empties the ring, and begins its count of bytes at 0. Nobody may append meanwhile; whoever reads it
+    /// has to begin anew too.
+    pub fn begin_anew(&self) {
+        self.tail.store(0, Ordering::Relaxed);
+        self.oldest.store(0, Ordering::Relaxed);
+        self.head.store(0, Ordering::Release);
+    }
+}
 
 /// Sizes of a region. Both sides compute every address from these; a reader takes them from its own
 /// checks, never from the region alone.
@@ -54,7 +72,7 @@ impl Geometry {
     /// The most rings in a region.
     pub const MAX_RINGS: usize = 16 * 1024;
     /// The largest header area, bytes.
-    pub const MAX_HEADER: usize = 64 << 20;
+    pub const MAX_HEADER: usize = 512 << 20;
     /// Pages, bytes.
     pub const PAGE: usize = 4096;
 

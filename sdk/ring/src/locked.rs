@@ -9,7 +9,7 @@
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-use crate::geometry::Control;
+use crate::geometry::{Control, MODE_DISCARD, MODE_OVERWRITE};
 use crate::region::Region;
 use crate::{Appended, Mode};
 
@@ -57,6 +57,35 @@ impl LockedProducer {
         appended
     }
 
+    /// Changes what full rings do, and begins them anew. A ring whose lock cannot be had goes on as it was;
+    /// `false` where there is one. `thread` is this thread's id.
+    pub fn set_mode(&self, mode: Mode, thread: u32) -> bool {
+        let mut all = true;
+        for ring in self.first..self.first + self.rings {
+            let control = self.region.control(ring);
+            if !lock(&control.lock, thread) {
+                all = false;
+                continue;
+            }
+            let word = match mode {
+                Mode::Discard => MODE_DISCARD,
+                Mode::Overwrite => MODE_OVERWRITE,
+            };
+            control.mode.store(word, Ordering::Relaxed);
+            control.begin_anew();
+            control.lock.store(0, Ordering::Release);
+        }
+        all
+    }
+
+    fn mode(&self, control: &Control) -> Mode {
+        match control.mode.load(Ordering::Relaxed) {
+            MODE_DISCARD => Mode::Discard,
+            MODE_OVERWRITE => Mode::Overwrite,
+            _ => self.mode,
+        }
+    }
+
     fn append_locked(
         &self,
         ring: usize,
@@ -68,7 +97,8 @@ impl LockedProducer {
         let bytes = record.len() as u64 * 8;
         // Others can write the control block: whatever it says, records stay within the ring.
         let mut head = control.head.load(Ordering::Relaxed) & !7;
-        let fits = match self.mode {
+        let mode = self.mode(control);
+        let fits = match mode {
             Mode::Discard => {
                 let room = capacity
                     .saturating_sub(head.wrapping_sub(control.tail.load(Ordering::Acquire)));
@@ -79,7 +109,7 @@ impl LockedProducer {
         if record.len() < 2 || !fits {
             return Appended::Full;
         }
-        if self.mode == Mode::Overwrite {
+        if mode == Mode::Overwrite {
             head = self.make_room(ring, control, head, bytes);
         }
         let time = now().max(control.time.load(Ordering::Relaxed));
@@ -133,9 +163,22 @@ fn lock(lock: &AtomicU32, thread: u32) -> bool {
         match lock.compare_exchange(0, thread, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => return true,
             Err(holder) if holder == thread => return false,
+            // Of a process that was killed in the middle: nothing of it was committed.
+            Err(holder) if attempt == TRIES - 1 && !is_there(holder) => {
+                let stolen =
+                    lock.compare_exchange(holder, thread, Ordering::Acquire, Ordering::Relaxed);
+                return stolen.is_ok();
+            }
             Err(_) if attempt % 64 == 63 => std::thread::yield_now(),
             Err(_) => std::hint::spin_loop(),
         }
     }
     false
+}
+
+/// Whether there is such a thread, in this process or another.
+fn is_there(thread: u32) -> bool {
+    // SAFETY: signal 0 is none; only whether it could be sent is of interest.
+    let result = unsafe { libc::kill(thread as libc::pid_t, 0) };
+    result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }

@@ -4,7 +4,6 @@
 //! reader sees whole entries only. An id stands for one tracepoint of one loading of an object.
 
 use std::ptr;
-use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tracebraid_ring::Region;
@@ -42,20 +41,17 @@ pub(crate) fn append(region: &Region, next: &mut u16, row: u64, schema: &[u8]) -
 }
 
 /// Copies a parent's directory into a child's region.
-pub(super) fn inherit(child: &Region, parent: *const u8) {
-    // SAFETY: the parent's header area stays mapped in the child; its words are used as atomics.
+pub(super) fn inherit(child: &Region, parent: &Region) {
+    let used = word(parent, control::DIRECTORY_USED).load(Ordering::Acquire);
+    let length = (used as usize).min(region::DIRECTORY_BYTES);
+    // SAFETY: both header areas are mapped and have a directory of that size; what is used is not written
+    // any more, and nobody knows of the child's yet.
     unsafe {
-        let used = (*parent
-            .add(region::CONTROL + control::DIRECTORY_USED)
-            .cast::<AtomicU32>())
-        .load(Ordering::Acquire);
-        let used = (used as usize).min(region::DIRECTORY_BYTES);
-        let entries = slice::from_raw_parts(parent.add(region::DIRECTORY), used);
         ptr::copy_nonoverlapping(
-            entries.as_ptr(),
+            parent.header().add(region::DIRECTORY),
             child.header().add(region::DIRECTORY),
-            used,
+            length,
         );
-        word(child, control::DIRECTORY_USED).store(used as u32, Ordering::Release);
     }
+    word(child, control::DIRECTORY_USED).store(length as u32, Ordering::Release);
 }

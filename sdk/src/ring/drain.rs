@@ -88,17 +88,25 @@ pub fn drain(mut each: impl FnMut(&Recorded<'_>)) -> Result<usize> {
 }
 
 fn claim() -> Result<Reader> {
-    let rings = rings::current().ok_or_else(|| {
+    let rings = rings::current_or_made().ok_or_else(|| {
         Error::new(
             ErrorKind::Rings,
             "there are no rings: tracebraid::init() makes them",
         )
     })?;
+    if rings.overwrites() {
+        return Err(Error::new(
+            ErrorKind::Rings,
+            "the rings are a flight recorder, which is not drained: bridge-cli snapshot shows what it holds",
+        ));
+    }
     let claim = service::claim(rings)
         .map_err(|cause| Error::new(ErrorKind::Rings, "the rings cannot be locked").because(cause))?
         .ok_or_else(|| Error::new(ErrorKind::Busy, "a bridge has the rings of this process"))?;
-    let region: &'static Region = &rings.region;
-    let consumers = (0..region.geometry().rings())
+    let region = rings.region;
+    // Those of children hold events of other processes.
+    let own = region.geometry().rings() / 2;
+    let consumers = (0..own)
         .map(|ring| Consumer::new(region, ring))
         .collect();
     Ok(Reader {

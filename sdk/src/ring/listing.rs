@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use tracebraid_wire::region::{WANTED_ALL, WANTED_FILTERED};
+use tracebraid_wire::region::{WANTED_ALL, WANTED_FILTERED, WANTED_HERE};
 use tracebraid_wire::schema::Schema;
 use tracebraid_wire::table::PointRow;
 
@@ -19,6 +19,8 @@ use crate::state::{Point, State};
 pub(crate) struct Listing {
     next: u16,
     wanted: Vec<u8>,
+    /// What the program records with nobody asking.
+    recording: Option<String>,
     /// The texts of filters, by event.
     filters: BTreeMap<u16, String>,
     /// The filters that hang in states, by event.
@@ -38,11 +40,17 @@ impl Listing {
         Listing {
             next: 1,
             wanted: Vec::new(),
+            recording: None,
             filters: BTreeMap::new(),
             installed: BTreeMap::new(),
             retired: Retired::new(),
             refused: BTreeSet::new(),
         }
+    }
+
+    /// Sets what is recorded with nobody asking: a pattern, or nothing.
+    pub(crate) fn set_recording(&mut self, pattern: Option<String>) {
+        self.recording = pattern;
     }
 
     /// Sets what a bridge wants: a byte an event, and filters by event. Empty: there is no bridge.
@@ -63,6 +71,10 @@ impl Listing {
             return;
         }
         let own_reader = service::has_own_reader();
+        let recording = self
+            .recording
+            .as_deref()
+            .filter(|_| service::records_unasked(rings));
         for row in dso.points() {
             // SAFETY: the object is loaded while it is shown.
             let state = unsafe { Point::of(&row) }.state;
@@ -76,11 +88,21 @@ impl Listing {
             }
             let event = state.event.load(Ordering::Relaxed) as u16;
             let own = own_reader && state.enabled.load(Ordering::Relaxed) != 0;
-            let ring = match self.wanted.get(usize::from(event)).copied() {
+            let recorded = || {
+                recording.is_some_and(|pattern| {
+                    registry::schema_of(&row).is_some_and(|schema| {
+                        registry::names(pattern, schema.provider, schema.name)
+                    })
+                })
+            };
+            let wanted = self.wanted.get(usize::from(event)).copied().unwrap_or(0);
+            let ring = match wanted & WANTED_HERE {
                 _ if event == 0 => OFF,
                 _ if own => ALL,
-                Some(WANTED_ALL) => ALL,
-                Some(WANTED_FILTERED) if self.install(dso.id(), &row, event, state) => FILTERED,
+                WANTED_ALL => ALL,
+                WANTED_FILTERED if self.install(dso.id(), &row, event, state) => FILTERED,
+                WANTED_FILTERED => OFF,
+                _ if recorded() => ALL,
                 _ => OFF,
             };
             // A hit that finds itself filtered finds the filter, or is in between and goes nowhere.

@@ -4,8 +4,9 @@
 //! init ──▶ region, directory of tracepoints        (memory is taken as rings are written)
 //! emit ──▶ encode ──▶ append on this CPU's ring: rseq, else a locked ring ──▶ else a loss, counted
 //! ```
-//! The pointer to it all lives in a page that the kernel wipes in a child of fork: a child has no rings,
-//! at no cost, until its first event makes it a region of its own.
+//! The pointer to it all lives in a page that the kernel wipes in a child of fork: a child has no rings
+//! of its own, at no cost. What it records goes to rings that its parent's region has for children, and
+//! only where a bridge follows them.
 
 #![allow(unsafe_code)]
 
@@ -17,22 +18,25 @@ mod filter;
 mod listing;
 mod rings;
 pub(crate) mod service;
+mod snapshot;
 
 pub use drain::{drain, lost};
 pub(crate) use filter::{ALL, PointFilter, forget_readers, passes};
 pub(crate) use listing::Listing;
 pub(crate) use rings::{Setup, current, start};
+pub use snapshot::snapshot;
 
 use std::slice;
 use std::sync::atomic::Ordering;
 
 use tracebraid_ring::thread;
-use tracebraid_wire::record::Header;
+use tracebraid_wire::record::{Header, INTRODUCTION, Introduction};
 use tracebraid_wire::table::POINT_WORDS;
 
 use crate::fields::HEADER_WORDS;
 use crate::state::{HotRow, State};
 use encode::Encoder;
+use rings::Rings;
 
 /// Appends an event whose fields are all words, where that needs nothing else to be done. Whether it was
 /// taken care of: what finds its ring full is lost and counted.
@@ -63,11 +67,14 @@ pub(crate) unsafe fn append_straight(row: HotRow, state: &State, slots: *mut u64
 /// `slots` are those of a hit of `row`, with all text made.
 #[inline(never)]
 pub(crate) unsafe fn append(row: HotRow, state: &State, slots: *const u64) {
-    let Some(rings) = current() else {
+    let event = state.event.load(Ordering::Relaxed) as u16;
+    let Some(rings) = rings::of_event(event) else {
         return;
     };
-    let event = state.event.load(Ordering::Relaxed) as u16;
-    let thread = thread::id();
+    let thread = match thread::known() {
+        0 => introduce(rings, false),
+        id => id,
+    };
     let mut record = Encoder::new();
     // SAFETY: the schema has one byte a kind from byte 8 on; the slots are those of such fields. A record
     // of the encoder has no more than `encode::WORDS` words.
@@ -81,3 +88,24 @@ pub(crate) unsafe fn append(row: HotRow, state: &State, slots: *const u64) {
 }
 
 const _: () = assert!(encode::WORDS <= 256);
+
+/// A thread's first record says who it is: nobody can look that up once it has ended. Its id.
+#[cold]
+#[inline(never)]
+fn introduce(rings: &Rings, has_region: bool) -> u32 {
+    let thread = thread::id();
+    let mut name = [0; 16];
+    // SAFETY: the call writes at most 16 bytes, NUL included.
+    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    let introduction = Introduction {
+        process: std::process::id(),
+        has_region,
+        name,
+    };
+    let header = Header::word(Introduction::WORDS as u16, INTRODUCTION, thread);
+    let mut record = [header, 0, 0, 0, 0];
+    record[2..].copy_from_slice(&introduction.encode());
+    // SAFETY: it has five words. A record that finds no room is no event: it is not counted.
+    unsafe { rings.append(&record) };
+    thread
+}

@@ -1,10 +1,19 @@
 //! The region of this process and its producers, in a page that a child of fork finds wiped.
+//!
+//! ```text
+//! start   EMPTY ─▶ BEING_MADE ─▶ READY or STRAIGHT      a region of this process's own
+//! fork    the kernel wipes the page: the child is EMPTY; its parent's region stays mapped
+//! event   in a child that is EMPTY: if the bridge wants children's events, the child appends to rings of
+//!         that region which are there for children (the CPU, not the process, owns a ring)
+//! init    in a child: a region of its own
+//! ```
+//! So children that fire nothing cost nothing, however many there are; those that do cost no memory.
 
 use std::cell::UnsafeCell;
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use tracebraid_ring::locked::LockedProducer;
 #[cfg(target_arch = "x86_64")]
@@ -12,9 +21,10 @@ use tracebraid_ring::rseq::{Area, Producer};
 use tracebraid_ring::thread;
 use tracebraid_ring::{Appended, Clock, Geometry, Mode, Region};
 use tracebraid_wire::record::Header;
-use tracebraid_wire::region;
+use tracebraid_wire::region::{self, Group, control};
 
-use super::{clock, directory};
+use super::directory::{self, word};
+use super::{clock, service};
 use crate::options::Appending;
 
 /// How the rings are made. Kept for children.
@@ -29,9 +39,13 @@ pub(crate) struct Setup {
 /// What the page holds.
 #[repr(C)]
 struct Page {
-    /// EMPTY after a fork, since the kernel wipes the page.
+    /// Of `own`. EMPTY after a fork, since the kernel wipes the page.
     state: AtomicU32,
-    rings: UnsafeCell<MaybeUninit<Rings>>,
+    /// Of `inherited`.
+    joined: AtomicU32,
+    own: UnsafeCell<MaybeUninit<Rings>>,
+    /// Producers on the rings that the parent's region has for children.
+    inherited: UnsafeCell<MaybeUninit<Rings>>,
 }
 
 const EMPTY: u32 = 0;
@@ -43,11 +57,12 @@ const STRAIGHT: u32 = 3;
 const FAILED: u32 = 4;
 
 const _: () = assert!(size_of::<Page>() <= Geometry::PAGE);
+const _: () = assert!(size_of::<Region>() <= Geometry::PAGE);
 
 /// The page; null until the first [`start`].
 static PAGE: AtomicPtr<Page> = AtomicPtr::new(ptr::null_mut());
-/// The header area of the newest region, which a child copies the directory from.
-static HEADER: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
+/// The newest region, in memory that children have too.
+static REGION: AtomicPtr<Region> = AtomicPtr::new(ptr::null_mut());
 /// The setup, for children: ring bytes, and the rest packed.
 static RING_BYTES: AtomicUsize = AtomicUsize::new(0);
 static CHOICES: AtomicU64 = AtomicU64::new(0);
@@ -58,73 +73,109 @@ static CPUS: AtomicU32 = AtomicU32::new(0);
 
 /// The region and who appends to it.
 pub(crate) struct Rings {
-    pub(crate) region: Region,
+    pub(crate) region: &'static Region,
+    /// Refuses when full; the one that is used while `overwrites` is not set.
     #[cfg(target_arch = "x86_64")]
     rseq: Option<Producer>,
-    locked: MaybeUninit<LockedProducer>,
+    #[cfg(target_arch = "x86_64")]
+    overwriting: Option<Producer>,
+    overwrites: AtomicBool,
+    locked: LockedProducer,
     clock: Clock,
     cpus: usize,
+    /// Where this process's rings begin.
+    group: Group,
 }
 
-/// The rings of this process. `None` before [`start`], after it failed, and while they are being made.
+/// The rings that are this process's own. `None` before [`start`], after it failed, and while they are
+/// being made.
 #[inline(always)]
 pub(crate) fn current() -> Option<&'static Rings> {
-    let page = PAGE.load(Ordering::Acquire);
-    if page.is_null() {
-        return None;
-    }
+    own(page()?)
+}
+
+#[inline(always)]
+fn page() -> Option<&'static Page> {
     // SAFETY: the page is never unmapped.
-    let page = unsafe { &*page };
-    if matches!(page.state.load(Ordering::Acquire), READY | STRAIGHT) {
-        // SAFETY: READY says that they are written, and they stay as they are in this process.
-        return Some(unsafe { (*page.rings.get()).assume_init_ref() });
+    unsafe { PAGE.load(Ordering::Acquire).as_ref() }
+}
+
+#[inline(always)]
+fn own(page: &'static Page) -> Option<&'static Rings> {
+    let ready = matches!(page.state.load(Ordering::Acquire), READY | STRAIGHT);
+    // SAFETY: READY says that they are written, and they stay in this process.
+    ready.then(|| unsafe { (*page.own.get()).assume_init_ref() })
+}
+
+/// Where an event goes: the process's own rings or, in a child that has none, those that its parent's
+/// region has for children, where a reader wants the event of them.
+#[inline(always)]
+pub(super) fn of_event(event: u16) -> Option<&'static Rings> {
+    let page = page()?;
+    match own(page) {
+        None => in_child(page, event),
+        own => own,
     }
-    child(page)
 }
 
 /// The rings of this process, where appends go the straight way.
 #[inline(always)]
 pub(crate) fn straight() -> Option<&'static Rings> {
-    let page = PAGE.load(Ordering::Acquire);
-    // SAFETY: the page is never unmapped; STRAIGHT says that the rings are written.
-    unsafe {
-        let page = page.as_ref()?;
-        (page.state.load(Ordering::Acquire) == STRAIGHT)
-            .then(|| (*page.rings.get()).assume_init_ref())
-    }
+    let page = page()?;
+    let straight = page.state.load(Ordering::Acquire) == STRAIGHT;
+    // SAFETY: STRAIGHT says that the rings are written.
+    straight.then(|| unsafe { (*page.own.get()).assume_init_ref() })
 }
 
-/// The first event of a child of fork: makes it a region of its own.
 #[cold]
-fn child(page: &'static Page) -> Option<&'static Rings> {
-    if page
-        .state
-        .compare_exchange(EMPTY, BEING_MADE, Ordering::Acquire, Ordering::Relaxed)
-        .is_err()
-    {
+#[inline(never)]
+fn in_child(page: &'static Page, event: u16) -> Option<&'static Rings> {
+    // SAFETY: a region is never unmapped, also not in children.
+    let region = unsafe { REGION.load(Ordering::Acquire).as_ref()? };
+    if page.state.load(Ordering::Acquire) != EMPTY || !is_wanted_of_children(region, event) {
         return None;
     }
-    // SAFETY: this thread's errno. The program did not ask for system calls here, and may be about to
-    // look at its own.
-    let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above.
-    let before = unsafe { errno.read() };
-    thread::forget();
-    let made = setup().and_then(|setup| {
-        let setup = Setup {
-            helper: false,
-            ..setup
-        };
-        make(page, &setup, HEADER.load(Ordering::Acquire)).ok()
-    });
-    // SAFETY: as above.
-    unsafe { errno.write(before) };
-    made
+    match page.joined.compare_exchange(
+        EMPTY,
+        BEING_MADE,
+        Ordering::Acquire,
+        Ordering::Acquire,
+    ) {
+        Ok(_) => {
+            // SAFETY: this thread's errno. The program did not ask for system calls here, and may be about to
+            // look at its own.
+            let errno = unsafe { libc::__errno_location() };
+            // SAFETY: as above.
+            let before = unsafe { errno.read() };
+            thread::forget();
+            // Whoever finds it still 0 at a moment knows: what children append is of a later time.
+            word(region, control::CHILDREN).fetch_add(1, Ordering::SeqCst);
+            let setup = setup()?;
+            // SAFETY: nobody reads the place before READY, and only this thread is making it.
+            unsafe { (*page.inherited.get()).write(Rings::new(region, &setup, Group::Children)) };
+            page.joined.store(READY, Ordering::Release);
+            // SAFETY: as above.
+            unsafe { errno.write(before) };
+        }
+        Err(READY) => {}
+        Err(_) => return None,
+    }
+    // SAFETY: READY says that they are written, and they stay as they are in this process.
+    Some(unsafe { (*page.inherited.get()).assume_init_ref() })
 }
 
-/// Makes the rings of this process, if it has none yet.
+fn is_wanted_of_children(region: &Region, event: u16) -> bool {
+    // SAFETY: within the header area, for an id is at most MAX_EVENTS; a bridge writes these bytes.
+    let wanted = unsafe {
+        AtomicU8::from_ptr(region.header().add(region::WANTED + usize::from(event)))
+            .load(Ordering::Relaxed)
+    };
+    wanted & region::WANTED_OF_CHILDREN != 0
+}
+
+/// Makes the rings of this process, if it has none of its own yet.
 pub(crate) fn start(setup: &Setup) -> io::Result<&'static Rings> {
-    let page = page()?;
+    let page = make_page()?;
     match page
         .state
         .compare_exchange(EMPTY, BEING_MADE, Ordering::Acquire, Ordering::Acquire)
@@ -133,95 +184,114 @@ pub(crate) fn start(setup: &Setup) -> io::Result<&'static Rings> {
             remember(setup);
             // In a child of fork the one thread has another id than the parent's, whose it remembers.
             thread::forget();
-            // Where this is a child's `init`, ids are still those of its parent's directory.
-            make(page, setup, HEADER.load(Ordering::Acquire))
+            make(page, setup)
         }
-        Err(READY | STRAIGHT) => current().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound)),
+        Err(READY | STRAIGHT) => {
+            current().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
+        }
         Err(_) => Err(io::Error::other("the rings could not be made earlier")),
     }
 }
 
-fn page() -> io::Result<&'static Page> {
-    let known = PAGE.load(Ordering::Acquire);
-    if !known.is_null() {
-        // SAFETY: the page is never unmapped.
-        return Ok(unsafe { &*known });
+/// The rings of this process; a child of fork that has none gets some, made as its parent's were.
+pub(super) fn current_or_made() -> Option<&'static Rings> {
+    current().or_else(|| {
+        let setup = Setup {
+            helper: false,
+            ..setup()?
+        };
+        start(&setup).ok()
+    })
+}
+
+fn make_page() -> io::Result<&'static Page> {
+    if let Some(known) = page() {
+        return Ok(known);
     }
-    // SAFETY: a new private page of zeros, for which all of `Page` is valid (EMPTY).
-    let page = unsafe {
-        let page = libc::mmap(
-            ptr::null_mut(),
-            Geometry::PAGE,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        );
-        if page == libc::MAP_FAILED
-            || libc::madvise(page, Geometry::PAGE, libc::MADV_WIPEONFORK) != 0
-        {
-            return Err(io::Error::last_os_error());
-        }
-        page.cast::<Page>()
-    };
-    match PAGE.compare_exchange(ptr::null_mut(), page, Ordering::AcqRel, Ordering::Acquire) {
-        // SAFETY: it stays mapped.
-        Ok(_) => Ok(unsafe { &*page }),
+    let new = anonymous_page()?;
+    // SAFETY: a page of ours.
+    if unsafe { libc::madvise(new.cast(), Geometry::PAGE, libc::MADV_WIPEONFORK) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let new = new.cast::<Page>();
+    match PAGE.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
+        // SAFETY: it stays mapped; zeros are valid for all of `Page` (EMPTY).
+        Ok(_) => Ok(unsafe { &*new }),
         Err(other) => {
             // SAFETY: nobody has seen ours.
-            unsafe { libc::munmap(page.cast(), Geometry::PAGE) };
+            unsafe { libc::munmap(new.cast(), Geometry::PAGE) };
             // SAFETY: as above.
             Ok(unsafe { &*other })
         }
     }
 }
 
-/// Fills the page, which is BEING_MADE by this thread. Allocates nothing from the heap: a child may get
-/// here in a signal handler.
-fn make(page: &'static Page, setup: &Setup, parent: *const u8) -> io::Result<&'static Rings> {
-    match region_of(setup) {
-        Ok((region, clock, cpus)) => {
-            if !parent.is_null() {
-                directory::inherit(&region, parent);
-            }
-            // SAFETY: nobody reads the place before READY, and only this thread is making it.
-            let rings = unsafe {
-                (*page.rings.get()).write(Rings {
-                    region,
-                    #[cfg(target_arch = "x86_64")]
-                    rseq: None,
-                    locked: MaybeUninit::uninit(),
-                    clock,
-                    cpus,
-                })
-            };
-            let region: *const Region = &raw const rings.region;
-            // SAFETY: the page is never unmapped, and wiped only in children, where the state says so.
-            let region: &'static Region = unsafe { &*region };
-            #[cfg(target_arch = "x86_64")]
-            {
-                let area = match setup.appending {
-                    Appending::Auto => Area::of_c_library().or_else(Area::own),
-                    Appending::OwnRseq => Area::own(),
-                    Appending::Locked => None,
-                };
-                rings.rseq = area.map(|area| Producer::new(region, cpus, setup.mode, clock, area));
-            }
-            rings
-                .locked
-                .write(LockedProducer::new(region, cpus, cpus, setup.mode));
-            HEADER.store(region.header(), Ordering::Release);
-            // In a child of fork it already is, and the loader's lock may be held by a thread that is not.
-            if parent.is_null() {
-                keep_loaded();
-            }
-            page.state.store(rings.state(setup.mode), Ordering::Release);
-            Ok(rings)
+/// A page of zeros that is never given back.
+fn anonymous_page() -> io::Result<*mut u8> {
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let page = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            Geometry::PAGE,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if page == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(page.cast())
+}
+
+/// Fills the page, which is BEING_MADE by this thread.
+fn make(page: &'static Page, setup: &Setup) -> io::Result<&'static Rings> {
+    let made = region_of(setup).and_then(|region| {
+        let place = anonymous_page()?.cast::<Region>();
+        // SAFETY: a page of ours, large enough and aligned, that stays.
+        unsafe {
+            place.write(region);
+            Ok(&*place)
         }
+    });
+    let region = match made {
+        Ok(region) => region,
         Err(error) => {
             page.state.store(FAILED, Ordering::Release);
-            Err(error)
+            return Err(error);
         }
+    };
+    // SAFETY: a region is never unmapped. Where there is one, this is a child: its ids are those of its
+    // parent's directory.
+    let parent = unsafe { REGION.load(Ordering::Acquire).as_ref() };
+    let is_child = parent.is_some();
+    if let Some(parent) = parent {
+        directory::inherit(region, parent);
+        if is_wanted_of_children(parent, 0) {
+            // The reader is told before this process goes its own way.
+            let inherited = Rings::new(parent, setup, Group::Children);
+            super::introduce(&inherited, true);
+            thread::forget();
+        }
+    }
+    // SAFETY: nobody reads the place before READY, and only this thread is making it.
+    let rings = unsafe { (*page.own.get()).write(Rings::new(region, setup, Group::Own)) };
+    word(region, control::MODE).store(mode_word(setup.mode), Ordering::Relaxed);
+    REGION.store(ptr::from_ref(region).cast_mut(), Ordering::Release);
+    // In a child of fork it already is, and the loader's lock may be held by a thread that is not.
+    if !is_child {
+        keep_loaded();
+    }
+    page.state.store(rings.state(), Ordering::Release);
+    service::note_clocks(region);
+    Ok(rings)
+}
+
+const fn mode_word(mode: Mode) -> u32 {
+    match mode {
+        Mode::Discard => region::MODE_DISCARD,
+        Mode::Overwrite => region::MODE_OVERWRITE,
     }
 }
 
@@ -276,7 +346,7 @@ fn cpus() -> usize {
                 last.parse::<usize>().ok()
             });
             let cpus = last.map_or(counted, |last| counted.max(last.saturating_add(1)));
-            let cpus = cpus.min(Geometry::MAX_RINGS / 2);
+            let cpus = cpus.min(Geometry::MAX_RINGS / Group::ALL.len());
             CPUS.store(cpus as u32, Ordering::Relaxed);
             cpus
         }
@@ -284,29 +354,26 @@ fn cpus() -> usize {
     }
 }
 
-fn region_of(setup: &Setup) -> io::Result<(Region, Clock, usize)> {
+fn region_of(setup: &Setup) -> io::Result<Region> {
     let cpus = cpus();
-    let clock = clock();
-    let header_bytes = region::header_bytes(2 * cpus).next_multiple_of(Geometry::PAGE);
-    let geometry = Geometry::new(header_bytes, 2 * cpus, setup.ring_bytes)
+    let rings = Group::ALL.len() * cpus;
+    let header_bytes = region::header_bytes(rings).next_multiple_of(Geometry::PAGE);
+    let geometry = Geometry::new(header_bytes, rings, setup.ring_bytes)
         .map_err(|bad| io::Error::new(io::ErrorKind::InvalidInput, format!("{bad:?}")))?;
     let region = Region::create(c"tracebraid", geometry)?;
     let header = region::Header {
-        rings: 2 * cpus as u32,
+        rings: rings as u32,
         cpu_rings: cpus as u32,
         ring_bytes: setup.ring_bytes as u64,
         pid: std::process::id(),
-        clock: number(clock),
-        mode: match setup.mode {
-            Mode::Discard => region::MODE_DISCARD,
-            Mode::Overwrite => region::MODE_OVERWRITE,
-        },
+        clock: number(clock()),
+        mode: mode_word(setup.mode),
         helper: setup.helper.into(),
     }
     .encode();
     // SAFETY: the header area is at least this long, and nobody else knows the region yet.
     unsafe { ptr::copy_nonoverlapping(header.as_ptr(), region.header(), header.len()) };
-    Ok((region, clock, cpus))
+    Ok(region)
 }
 
 fn remember(setup: &Setup) {
@@ -335,22 +402,107 @@ fn setup() -> Option<Setup> {
 }
 
 impl Rings {
-    /// Whether appends are restartable sequences.
-    fn has_sequences(&self) -> bool {
+    /// Producers on the rings of a group, and of the one with locks behind it.
+    fn new(region: &'static Region, setup: &Setup, group: Group) -> Rings {
+        let cpus = region.geometry().rings() / Group::ALL.len();
+        let clock = clock();
+        let locked = LockedProducer::new(region, group.first(cpus) + cpus, cpus, setup.mode);
         #[cfg(target_arch = "x86_64")]
-        return self.rseq.is_some();
-        #[cfg(not(target_arch = "x86_64"))]
-        return false;
+        let [rseq, overwriting] = {
+            let area = match setup.appending {
+                Appending::Auto => Area::of_c_library().or_else(Area::own),
+                Appending::OwnRseq => Area::own(),
+                Appending::Locked => None,
+            };
+            let rings = group.first(cpus)..group.first(cpus) + cpus;
+            [Mode::Discard, Mode::Overwrite].map(|mode| {
+                // Children's rings are shared with processes that nobody could tell of a change.
+                let offered = setup.mode == mode || group == Group::Own;
+                let area = area.filter(|_| offered)?;
+                let producer = Producer::on(region, rings.clone(), mode, clock, area);
+                if mode != setup.mode {
+                    producer.close();
+                }
+                Some(producer)
+            })
+        };
+        Rings {
+            region,
+            #[cfg(target_arch = "x86_64")]
+            rseq,
+            #[cfg(target_arch = "x86_64")]
+            overwriting,
+            overwrites: AtomicBool::new(setup.mode == Mode::Overwrite),
+            locked,
+            clock,
+            cpus,
+            group,
+        }
+    }
+
+    /// Whether they are those of this process alone.
+    pub(crate) fn are_own(&self) -> bool {
+        self.group == Group::Own
+    }
+
+    /// Whether full rings overwrite.
+    pub(crate) fn overwrites(&self) -> bool {
+        self.overwrites.load(Ordering::Relaxed)
+    }
+
+    /// The producer of sequences that is open.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn sequences(&self) -> Option<&Producer> {
+        if self.overwrites() {
+            self.overwriting.as_ref()
+        } else {
+            self.rseq.as_ref()
+        }
     }
 
     /// READY or STRAIGHT.
-    fn state(&self, mode: Mode) -> u32 {
-        let sequence = self.has_sequences();
-        if sequence && mode == Mode::Discard && self.clock == Clock::Tsc {
-            STRAIGHT
-        } else {
-            READY
+    fn state(&self) -> u32 {
+        #[cfg(target_arch = "x86_64")]
+        if self.rseq.is_some() && !self.overwrites() && self.clock == Clock::Tsc {
+            return STRAIGHT;
         }
+        READY
+    }
+
+    /// Changes what full rings do, for this process's own rings, which begin anew. `exclude` ends every
+    /// sequence that is under way in any thread, or says that it cannot.
+    ///
+    /// Called by one thread at a time. Appends go on meanwhile, in the locked rings.
+    pub(crate) fn set_mode(&self, mode: Mode, exclude: impl FnOnce() -> bool) -> bool {
+        let Some(page) = page() else { return false };
+        if !self.are_own() || self.overwrites() == (mode == Mode::Overwrite) {
+            return self.are_own();
+        }
+        #[cfg(target_arch = "x86_64")]
+        if let (Some(before), Some(after)) = match mode {
+            Mode::Overwrite => (&self.rseq, &self.overwriting),
+            Mode::Discard => (&self.overwriting, &self.rseq),
+        } {
+            page.state.store(READY, Ordering::Release);
+            before.close();
+            if !exclude() {
+                before.open();
+                page.state.store(self.state(), Ordering::Release);
+                return false;
+            }
+            for ring in 0..self.cpus {
+                self.region.control(ring).begin_anew();
+            }
+            after.open();
+        }
+        // A ring whose lock cannot be had belongs to a thread that is stopped: it goes on as it was.
+        self.locked.set_mode(mode, thread::id());
+        self.overwrites
+            .store(mode == Mode::Overwrite, Ordering::Release);
+        word(self.region, control::MODE).store(mode_word(mode), Ordering::Release);
+        page.state.store(self.state(), Ordering::Release);
+        true
     }
 
     /// Appends a record, or counts it as lost. Its header says which event and thread.
@@ -378,7 +530,7 @@ impl Rings {
     #[inline(always)]
     pub(crate) unsafe fn append(&self, record: &[u64]) {
         #[cfg(target_arch = "x86_64")]
-        if let Some(producer) = &self.rseq {
+        if let Some(producer) = self.sequences() {
             // SAFETY: the caller's promise.
             if unsafe { producer.append_short(record, crate::clock::now) } == Appended::Yes {
                 return;
@@ -395,7 +547,7 @@ impl Rings {
             return;
         };
         #[cfg(target_arch = "x86_64")]
-        if let Some(producer) = &self.rseq {
+        if let Some(producer) = self.sequences() {
             let append = || producer.append(record, crate::clock::now());
             let again = match append() {
                 Appended::Elsewhere if producer.prepare_thread() => append(),
@@ -407,41 +559,35 @@ impl Rings {
                 Appended::Elsewhere => {}
             }
         }
-        // SAFETY: written before READY.
-        let locked = unsafe { self.locked.assume_init_ref() };
         let now = || match self.clock {
             Clock::Tsc => clock::ticks(),
             Clock::Given => crate::clock::now(),
         };
-        if locked.append(record, header.tid, now) != Appended::Yes {
+        if self.locked.append(record, header.tid, now) != Appended::Yes {
             self.lose(header.event);
         }
     }
 
     #[cold]
     fn lose(&self, event: u16) {
+        if usize::from(event) > region::MAX_EVENTS {
+            return;
+        }
         // SAFETY: no preconditions.
         let cpu = unsafe { libc::sched_getcpu() }.max(0) as usize % self.cpus;
-        let at = region::loss_offset(cpu, event);
+        self.losses(cpu, event).fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn losses(&self, cpu: usize, event: u16) -> &AtomicU32 {
+        let at = region::loss_offset(self.group.first(self.cpus) + cpu, event);
         // SAFETY: within the header area, 4-aligned; used as an atomic by everybody.
         unsafe { &*self.region.header().add(at).cast::<AtomicU32>() }
-            .fetch_add(1, Ordering::Relaxed);
     }
 
     /// Events lost so far, over all CPUs.
     pub(crate) fn lost(&self, event: u16) -> u64 {
-        let on = |cpu| {
-            // SAFETY: as in `lose`.
-            unsafe {
-                &*self
-                    .region
-                    .header()
-                    .add(region::loss_offset(cpu, event))
-                    .cast::<AtomicU32>()
-            }
-            .load(Ordering::Relaxed)
-        };
-        (0..self.cpus).map(|cpu| u64::from(on(cpu))).sum()
+        let on = |cpu| u64::from(self.losses(cpu, event).load(Ordering::Relaxed));
+        (0..self.cpus).map(on).sum()
     }
 
     /// The clock of the records.

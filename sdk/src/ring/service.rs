@@ -12,15 +12,17 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tracebraid_ring::Region;
+use tracebraid_ring::{Mode, Region};
 use tracebraid_wire::region::{self, FILTERS_BYTES, MAX_EVENTS, control};
 
+use super::clock::Ticks;
 use super::directory::word;
 use super::filter;
 use super::rings::{self, Rings};
+use crate::clock;
 use crate::gate;
 
 /// The request that is being served.
@@ -29,8 +31,16 @@ static TAKEN: AtomicU32 = AtomicU32::new(0);
 static SERVING: AtomicBool = AtomicBool::new(false);
 /// The request that was served last.
 static SERVED: AtomicU32 = AtomicU32::new(0);
-/// Whether this process reads its own rings (`drain`).
-static OWN_READER: AtomicBool = AtomicBool::new(false);
+/// Whether a bridge has ever been served.
+static SERVED_ONCE: AtomicBool = AtomicBool::new(false);
+/// The process that reads its own rings (`drain`); 0: none.
+static OWN_READER: AtomicU32 = AtomicU32::new(0);
+/// Whether full rings overwrite where no bridge has another wish.
+static FLIGHT_RECORDER: AtomicBool = AtomicBool::new(false);
+/// When clocks were last noted, ns.
+static NOTED: AtomicU64 = AtomicU64::new(0);
+/// How often clocks are noted, ns.
+const NOTE_EVERY: u64 = 1_000_000_000;
 
 /// Waits for a request, or until the time is up.
 pub(crate) fn wait(timeout: Duration) {
@@ -38,12 +48,12 @@ pub(crate) fn wait(timeout: Duration) {
         std::thread::sleep(timeout);
         return;
     };
-    let asked = word(&rings.region, control::ASKED);
-    let flush = word(&rings.region, control::FLUSH_ASKED).load(Ordering::Acquire);
+    let asked = word(rings.region, control::ASKED);
+    let flush = word(rings.region, control::FLUSH_ASKED).load(Ordering::Acquire);
     let now = asked.load(Ordering::Acquire);
     // A flush also wakes `ASKED`, so that one futex serves both.
     if now == SERVED.load(Ordering::Relaxed)
-        && flush == word(&rings.region, control::FLUSHED).load(Ordering::Relaxed)
+        && flush == word(rings.region, control::FLUSHED).load(Ordering::Relaxed)
     {
         futex_wait(asked, now, timeout);
     }
@@ -54,32 +64,43 @@ pub(crate) fn serve() -> bool {
     let Some(rings) = rings::current() else {
         return false;
     };
-    flush(&rings.region);
+    flush(rings.region);
+    if clock::now().wrapping_sub(NOTED.load(Ordering::Relaxed)) >= NOTE_EVERY {
+        note_clocks(rings.region);
+    }
     if filter::any_retired() {
         gate::lock().listing.tidy();
     }
-    let asked = word(&rings.region, control::ASKED).load(Ordering::Acquire);
+    let asked = word(rings.region, control::ASKED).load(Ordering::Acquire);
     let owned = is_owned(rings.region.file());
     if !owned {
         if SERVING.swap(false, Ordering::AcqRel) {
             TAKEN.store(asked, Ordering::Relaxed);
             forget(rings);
-            gate::lock().listing.set_wanted(Vec::new(), BTreeMap::new());
+            choose_mode(rings, 0);
+            gate::lock()
+                .listing
+                .set_wanted(Vec::new(), BTreeMap::new());
             return true;
         }
         // A request whose bridge is gone is served by there being nobody.
-        answer(&rings.region, asked);
+        answer(rings.region, asked);
         return false;
     }
     if asked == SERVED.load(Ordering::Relaxed) && SERVING.load(Ordering::Relaxed) {
         return false;
     }
     SERVING.store(true, Ordering::Release);
+    SERVED_ONCE.store(true, Ordering::Release);
     // What is asked while this is being read is another request.
     TAKEN.store(asked, Ordering::Relaxed);
+    choose_mode(
+        rings,
+        word(rings.region, control::MODE_ASKED).load(Ordering::Acquire),
+    );
     gate::lock()
         .listing
-        .set_wanted(wanted(&rings.region), filters(&rings.region));
+        .set_wanted(wanted(rings.region), filters(rings.region));
     true
 }
 
@@ -89,23 +110,76 @@ pub(crate) fn done(stuck: bool) {
         return;
     };
     if stuck {
-        word(&rings.region, control::SITES_STUCK).fetch_add(1, Ordering::Relaxed);
+        word(rings.region, control::SITES_STUCK).fetch_add(1, Ordering::Relaxed);
     }
     let refused = gate::lock().listing.refused();
-    word(&rings.region, control::FILTERS_REFUSED).store(refused, Ordering::Relaxed);
-    answer(&rings.region, TAKEN.load(Ordering::Relaxed));
+    word(rings.region, control::FILTERS_REFUSED).store(refused, Ordering::Relaxed);
+    answer(rings.region, TAKEN.load(Ordering::Relaxed));
 }
 
 /// Whether events that the program itself enabled go to the rings.
 pub(crate) fn has_own_reader() -> bool {
-    OWN_READER.load(Ordering::Relaxed)
+    OWN_READER.load(Ordering::Relaxed) == std::process::id()
+}
+
+/// What full rings do where no bridge has another wish.
+pub(crate) fn set_flight_recorder(on: bool) {
+    FLIGHT_RECORDER.store(on, Ordering::Release);
+}
+
+/// Whether what the program wants recorded from the beginning is recorded now: a flight recorder always,
+/// and else until the first bridge says what it wants.
+pub(crate) fn records_unasked(rings: &Rings) -> bool {
+    if FLIGHT_RECORDER.load(Ordering::Acquire) {
+        rings.overwrites()
+    } else {
+        !SERVED_ONCE.load(Ordering::Acquire)
+    }
+}
+
+/// Whether somebody has the rings who would take a snapshot.
+pub(crate) fn is_attended(rings: &Rings) -> bool {
+    is_owned(rings.region.file())
+}
+
+/// Does with full rings what a bridge asks for, or what the program chose.
+fn choose_mode(rings: &Rings, asked: u32) {
+    let mode = match asked {
+        region::MODE_DISCARD => Mode::Discard,
+        region::MODE_OVERWRITE => Mode::Overwrite,
+        _ if FLIGHT_RECORDER.load(Ordering::Acquire) => Mode::Overwrite,
+        _ => Mode::Discard,
+    };
+    // Where sequences cannot be told apart from new ones the mode stays; the region says which it is.
+    rings.set_mode(mode, barrier);
+}
+
+/// Writes down what time it is by both clocks, for whoever reads the rings later.
+pub(super) fn note_clocks(region: &Region) {
+    let pair = Ticks::now();
+    NOTED.store(pair.nanoseconds, Ordering::Relaxed);
+    let written = word(region, control::PAIRS);
+    let number = written.load(Ordering::Relaxed);
+    let place = match number {
+        0 => 0,
+        later => 1 + (later as usize - 1) % (region::PAIRS_ROOM - 1),
+    };
+    for (index, value) in [pair.ticks, pair.nanoseconds].into_iter().enumerate() {
+        let at = region::PAIRS + 16 * place + 8 * index;
+        // SAFETY: within the header area, 8-aligned; used as an atomic by everybody.
+        unsafe { &*region.header().add(at).cast::<AtomicU64>() }.store(value, Ordering::Relaxed);
+    }
+    written.store(number.wrapping_add(1).max(1), Ordering::Release);
 }
 
 /// Takes the rings for this process itself. `None` where a bridge has them.
 pub(crate) fn claim(rings: &Rings) -> io::Result<Option<File>> {
     let file = reopen(rings.region.file())?;
     let claimed = set_lock(&file)?;
-    OWN_READER.store(claimed, Ordering::Release);
+    OWN_READER.store(
+        if claimed { std::process::id() } else { 0 },
+        Ordering::Release,
+    );
     Ok(claimed.then_some(file))
 }
 
@@ -143,7 +217,9 @@ fn filters(region: &Region) -> BTreeMap<u16, String> {
 fn forget(rings: &Rings) {
     // SAFETY: within the header area.
     unsafe { ptr::write_bytes(rings.region.header().add(region::WANTED), 0, MAX_EVENTS + 1) };
-    word(&rings.region, control::FILTERS_USED).store(0, Ordering::Release);
+    for left in [control::FILTERS_USED, control::MODE_ASKED] {
+        word(rings.region, left).store(0, Ordering::Release);
+    }
 }
 
 fn flush(region: &Region) {
@@ -158,18 +234,17 @@ fn flush(region: &Region) {
 }
 
 /// Restarts every append that is in the middle of its sequence, in all threads of the process, and makes
-/// those that committed visible.
-fn barrier() {
+/// those that committed visible. Whether that was possible.
+fn barrier() -> bool {
     const EXPEDITED_RSEQ: libc::c_int = 1 << 7;
     const REGISTER_EXPEDITED_RSEQ: libc::c_int = 1 << 8;
-    // SAFETY: membarrier takes numbers only. Where it is refused the bridge's hold-back remains.
-    unsafe {
-        if libc::syscall(libc::SYS_membarrier, EXPEDITED_RSEQ, 0, 0) != 0
-            && libc::syscall(libc::SYS_membarrier, REGISTER_EXPEDITED_RSEQ, 0, 0) == 0
-        {
-            libc::syscall(libc::SYS_membarrier, EXPEDITED_RSEQ, 0, 0);
-        }
-    }
+    let membarrier = |command: libc::c_int| {
+        // SAFETY: membarrier takes numbers only.
+        unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+    };
+    // Where it is refused the bridge's hold-back remains.
+    membarrier(EXPEDITED_RSEQ)
+        || membarrier(REGISTER_EXPEDITED_RSEQ) && membarrier(EXPEDITED_RSEQ)
 }
 
 fn lock_of(kind: libc::c_int) -> libc::flock {

@@ -14,6 +14,9 @@
 //!          zeros up to a whole word
 //! ```
 //! A text whose length is smaller than its full length was cut.
+//!
+//! A thread introduces itself before its first event, with a record of the id [`INTRODUCTION`]: what it
+//! is called and which process it belongs to, which nobody can look up any more once it has ended.
 
 use crate::kind::{FieldKind, Kind};
 
@@ -23,6 +26,8 @@ pub const HEADER: usize = 16;
 pub const MAX_WORDS: usize = 1024;
 /// The id of padding.
 pub const PADDING: u16 = 0;
+/// The id of introductions.
+pub const INTRODUCTION: u16 = u16::MAX;
 
 /// A record's header, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +64,58 @@ impl Header {
             Some(header)
         }
     }
+}
+
+/// The body of an introduction: `u32` process id, `u32` 1 where the process has made a region of its own,
+/// then 16 bytes of name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Introduction {
+    /// The thread's process, as its namespace numbers it.
+    pub process: u32,
+    /// The process records in a region of its own from here on.
+    pub has_region: bool,
+    /// The thread's name, filled up with NULs.
+    pub name: [u8; 16],
+}
+
+impl Introduction {
+    /// Words of the whole record.
+    pub const WORDS: usize = 5;
+
+    /// The words behind the header.
+    pub const fn encode(&self) -> [u64; Introduction::WORDS - 2] {
+        let (first, last) = self.name.split_at(8);
+        [
+            self.process as u64 | (self.has_region as u64) << 32,
+            word_of(first),
+            word_of(last),
+        ]
+    }
+
+    /// Reads them; `None` where there are too few.
+    pub fn parse(body: &[u64]) -> Option<Introduction> {
+        let &[first, low, high, ..] = body else {
+            return None;
+        };
+        let mut name = [0; 16];
+        name[..8].copy_from_slice(&low.to_le_bytes());
+        name[8..].copy_from_slice(&high.to_le_bytes());
+        Some(Introduction {
+            process: first as u32,
+            has_region: first >> 32 & 1 != 0,
+            name,
+        })
+    }
+}
+
+const fn word_of(bytes: &[u8]) -> u64 {
+    let mut word = 0;
+    let mut at = 0;
+    while at < 8 && at < bytes.len() {
+        word |= (bytes[at] as u64) << (8 * at);
+        at += 1;
+    }
+    word
 }
 
 /// A field's value, borrowed from a record.
@@ -139,5 +196,24 @@ impl<'a> Fields<'a> {
         word.get_mut(..width)?
             .copy_from_slice(self.take(width, width)?);
         Some(u64::from_le_bytes(word))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_introduction_reads_back() {
+        let introduction = Introduction {
+            process: 4242,
+            has_region: true,
+            name: *b"a thread's name\0",
+        };
+        assert_eq!(
+            Introduction::parse(&introduction.encode()),
+            Some(introduction)
+        );
+        assert_eq!(Introduction::parse(&introduction.encode()[..2]), None);
     }
 }

@@ -3,11 +3,16 @@
 //! ```text
 //! 0        header: written once by the program, before anybody else can find the region
 //! 256      control words, each on a line of its own: requests of the bridge, answers of the helper
-//! 4096     wanted: one byte an event, written by the bridge: 0 off, 1 on, 2 on for what passes its filter
-//! 12288    filters: entries that the bridge writes, one for each event whose wanted byte is 2
+//! 1280     pairs: moments in both clocks, written by the helper
+//! 4096     wanted: one byte an event, written by the bridge: what of WANTED_HERE, and WANTED_OF_CHILDREN
+//! 12288    filters: entries that the bridge writes, one for each event that is WANTED_FILTERED
 //! 77824    directory: one entry a tracepoint, appended by the program
 //! …        losses: u32 for each CPU and event, counted up by the program
 //! ```
+//! The rings are four groups of one a CPU ([`Group`]): the process's own and those of its children, each
+//! with restartable sequences and with locks. Children of fork append to their parent's region, in rings
+//! that no thread of the parent uses, until they make a region of their own.
+//!
 //! All little-endian. The reader copies before it looks, and takes every value for hostile; the program
 //! likewise trusts nothing that the bridge wrote beyond a byte being on or off and a filter parsing.
 
@@ -35,6 +40,53 @@ pub const DIRECTORY: usize = FILTERS + FILTERS_BYTES;
 /// Bytes for the directory. What does not fit has no event id and is not recorded; `Header::unlisted`
 /// counts it.
 pub const DIRECTORY_BYTES: usize = 4 << 20;
+/// The bits of a wanted byte that concern the process itself.
+pub const WANTED_HERE: u8 = 3;
+/// The bit of a wanted byte: hits in its children too, as far as they inherited that the event is on. In
+/// the byte of event 0, which is none: children are followed.
+pub const WANTED_OF_CHILDREN: u8 = 4;
+
+/// Where the pairs of clocks begin: a `u64` of ticks and one of CLOCK_MONOTONIC nanoseconds each. The
+/// first one stays; the others are written in turn, [`control::PAIRS`] counts them all.
+pub const PAIRS: usize = CONTROL + 1024;
+/// How many pairs there is room for.
+pub const PAIRS_ROOM: usize = 128;
+
+/// Whose rings they are, and how they are appended to. The rings of a region are these groups in this
+/// order, each with a ring a CPU (of a locked ring: a ring a thread's number).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Group {
+    /// The process's, in restartable sequences.
+    Own = 0,
+    /// The process's, under a lock.
+    OwnLocked = 1,
+    /// Its children's, in restartable sequences.
+    Children = 2,
+    /// Its children's, under a lock.
+    ChildrenLocked = 3,
+}
+
+impl Group {
+    /// All of them, in their order.
+    pub const ALL: [Group; 4] = [
+        Group::Own,
+        Group::OwnLocked,
+        Group::Children,
+        Group::ChildrenLocked,
+    ];
+
+    /// The number of its first ring where there are so many CPUs.
+    pub const fn first(self, cpus: usize) -> usize {
+        self as usize * cpus
+    }
+
+    /// Whether children append to it.
+    pub const fn is_of_children(self) -> bool {
+        matches!(self, Group::Children | Group::ChildrenLocked)
+    }
+}
+
 /// Where the losses begin.
 pub const LOSSES: usize = DIRECTORY + DIRECTORY_BYTES;
 /// Bytes of losses for each ring.
@@ -53,9 +105,9 @@ pub const fn loss_offset(ring: usize, event: u16) -> usize {
 /// The header, as numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Rings in all: those of CPUs first, then as many locked ones.
+    /// Rings in all: as many in each [`Group`].
     pub rings: u32,
-    /// How many of them belong to CPUs and restartable sequences; the rest are locked.
+    /// Rings of one group: one a CPU.
     pub cpu_rings: u32,
     /// Bytes of one ring's data.
     pub ring_bytes: u64,
@@ -144,7 +196,8 @@ impl Header {
         };
         let known = matches!(header.clock, CLOCK_TSC | CLOCK_MONOTONIC)
             && matches!(header.mode, MODE_DISCARD | MODE_OVERWRITE)
-            && header.cpu_rings <= header.rings;
+            && header.cpu_rings > 0
+            && header.cpu_rings.checked_mul(Group::ALL.len() as u32) == Some(header.rings);
         if known {
             Ok(header)
         } else {
@@ -177,6 +230,15 @@ pub mod control {
     pub const SITES_STUCK: usize = 576;
     /// Events of the last request that stay off, since their filter is missing or cannot be read.
     pub const FILTERS_REFUSED: usize = 640;
+    /// Children that have appended something; counted up before a child's first append.
+    pub const CHILDREN: usize = 704;
+    /// What the bridge wants full rings to do ([`MODE_DISCARD`](super::MODE_DISCARD) …); 0: what the
+    /// program chose.
+    pub const MODE_ASKED: usize = 768;
+    /// What the process's own rings do when full. Rings begin anew when it changes.
+    pub const MODE: usize = 832;
+    /// Pairs of clocks that were written.
+    pub const PAIRS: usize = 896;
 }
 
 /// The head of an entry, in the directory and among filters: `u32 length, u16 event, u16 0`, then the body,
@@ -258,7 +320,7 @@ mod tests {
     #[test]
     fn a_header_reads_back_and_another_version_is_said() {
         let header = Header {
-            rings: 8,
+            rings: 16,
             cpu_rings: 4,
             ring_bytes: 1 << 20,
             pid: 42,
@@ -268,6 +330,9 @@ mod tests {
         };
         let mut bytes = header.encode();
         assert_eq!(Header::parse(&bytes), Ok(header));
+        let mut odd = bytes;
+        odd[12] = 15;
+        assert_eq!(Header::parse(&odd), Err(RegionError::Value));
         bytes[8] = 9;
         assert_eq!(Header::parse(&bytes), Err(RegionError::Version(9)));
         assert_eq!(Header::parse(&bytes[..20]), Err(RegionError::Version(9)));

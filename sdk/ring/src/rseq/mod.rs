@@ -15,6 +15,8 @@ mod area;
 
 use std::arch::asm;
 use std::mem::offset_of;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::geometry::Control;
 use crate::region::Region;
@@ -33,8 +35,10 @@ pub struct Producer {
     capacity: u64,
     sub_mask: u64,
     sub_bytes: u64,
-    /// CPUs from this one on have no ring.
-    rings: u32,
+    /// CPUs from this one on have no ring; 0 while closed.
+    rings: AtomicU32,
+    /// What `rings` is while open.
+    cpus: u32,
     mode: Mode,
     clock: Clock,
     area: Area,
@@ -56,17 +60,43 @@ impl Producer {
         clock: Clock,
         area: Area,
     ) -> Producer {
+        let rings = rings.min(region.geometry().rings());
+        Producer::on(region, 0..rings, mode, clock, area)
+    }
+
+    /// A producer on these rings of a region: the first is that of CPU 0. Several processes may append to
+    /// the same rings, as long as they do it in the same mode: a CPU runs one thread at a time, whoever's.
+    ///
+    /// # Panics
+    /// There are no such rings in the region.
+    pub fn on(
+        region: &'static Region,
+        rings: Range<usize>,
+        mode: Mode,
+        clock: Clock,
+        area: Area,
+    ) -> Producer {
+        assert!(rings.start <= rings.end && rings.end <= region.geometry().rings());
         let ring_bytes = region.geometry().ring_bytes();
         let sub_bytes = crate::sub_buffer_bytes(ring_bytes) as u64;
+        let cpus = rings.len() as u32;
+        // SAFETY: within the region's mappings.
+        let (controls, data) = unsafe {
+            (
+                region.controls().add(rings.start),
+                region.data().add(2 * ring_bytes * rings.start),
+            )
+        };
         Producer {
-            controls: region.controls(),
-            data: region.data(),
+            controls,
+            data,
             stride: 2 * ring_bytes as u64,
             mask: ring_bytes as u64 - 1,
             capacity: ring_bytes as u64,
             sub_mask: sub_bytes - 1,
             sub_bytes,
-            rings: rings.min(region.geometry().rings()) as u32,
+            rings: AtomicU32::new(cpus),
+            cpus,
             mode,
             clock,
             area,
@@ -77,6 +107,22 @@ impl Producer {
     /// The region it appends to.
     pub fn region(&self) -> &'static Region {
         self.region
+    }
+
+    /// Lets no append begin: all are [`Appended::Elsewhere`] from here on. Those of this process that are
+    /// under way are begun anew, and so end too, by `membarrier(PRIVATE_EXPEDITED_RSEQ)`.
+    pub fn close(&self) {
+        self.rings.store(0, Ordering::Release);
+    }
+
+    /// Takes appends (again).
+    pub fn open(&self) {
+        self.rings.store(self.cpus, Ordering::Release);
+    }
+
+    /// Whether it takes appends.
+    pub fn is_open(&self) -> bool {
+        self.rings.load(Ordering::Relaxed) != 0
     }
 
     /// Where the time of its records comes from.
@@ -144,7 +190,7 @@ impl Producer {
     /// Gets this thread ready after [`Appended::Elsewhere`]: registers an area of our own where the C
     /// library has none. Whether another append is worth trying.
     pub fn prepare_thread(&self) -> bool {
-        self.area.register_this_thread()
+        self.is_open() && self.area.register_this_thread()
     }
 }
 
