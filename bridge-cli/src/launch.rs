@@ -37,19 +37,20 @@ pub struct Running {
     child: Child,
 }
 
-/// Starts `command` (program and arguments) and holds it at its entry point.
+/// Starts `command` (program and arguments), with these variables added to its environment, and holds it at
+/// its entry point.
 ///
 /// Must be called on the thread that will call [`Held::release`]: ptrace belongs to a thread.
 ///
 /// # Errors
 /// [`ErrorKind::Target`] where it cannot be started or ends before its entry point,
 /// [`ErrorKind::Binary`] where it is no program for this machine's 64-bit mode.
-pub fn start(command: &[OsString]) -> Result<Held> {
+pub fn start(command: &[OsString], environment: &[(&str, String)]) -> Result<Held> {
     let (program, arguments) = command
         .split_first()
         .ok_or_else(|| Error::new(ErrorKind::Usage, "there is no command behind --"))?;
     let mut builder = Command::new(program);
-    builder.args(arguments);
+    builder.args(arguments).envs(environment.iter().cloned());
     // SAFETY: between fork and exec the closure makes two system calls, sigprocmask and ptrace, on data
     // of its own stack: both are async-signal-safe and neither allocates.
     unsafe {
@@ -284,12 +285,8 @@ mod tests {
     #[test]
     fn a_held_command_has_its_libraries_and_has_not_run() {
         let mark = std::env::temp_dir().join(format!("bridge-launch-{}", std::process::id()));
-        let held = start(&command(&[
-            "/bin/sh",
-            "-c",
-            &format!("echo > {}; exit 7", mark.display()),
-        ]))
-        .unwrap();
+        let line = format!("echo > {}; exit 7", mark.display());
+        let held = start(&command(&["/bin/sh", "-c", &line]), &[]).unwrap();
         let maps = fs::read_to_string(format!("/proc/{}/maps", held.pid())).unwrap();
         assert!(maps.contains("libc.so.6"), "{maps}");
         assert!(!mark.exists());
@@ -302,7 +299,7 @@ mod tests {
     #[test]
     fn a_command_that_is_never_released_never_runs() {
         let mark = std::env::temp_dir().join(format!("bridge-launch-drop-{}", std::process::id()));
-        let held = start(&command(&["touch", mark.to_str().unwrap()])).unwrap();
+        let held = start(&command(&["touch", mark.to_str().unwrap()]), &[]).unwrap();
         let pid = held.pid();
         drop(held);
         assert!(!mark.exists());
@@ -315,7 +312,7 @@ mod tests {
             SigSet::all().thread_block().unwrap();
             let line = "grep -q '^SigBlk:\\s0000000000000000$' /proc/self/status";
             finish(
-                start(&command(&["/bin/sh", "-c", line]))
+                start(&command(&["/bin/sh", "-c", line]), &[])
                     .unwrap()
                     .release()
                     .unwrap(),
@@ -326,14 +323,14 @@ mod tests {
 
     #[test]
     fn a_command_that_is_not_there_is_named() {
-        let error = start(&command(&["/no/such/program"])).unwrap_err();
+        let error = start(&command(&["/no/such/program"]), &[]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Target);
         assert!(error.to_string().contains("/no/such/program"));
     }
 
     #[test]
     fn death_by_a_signal_is_128_and_its_number() {
-        let held = start(&command(&["/bin/sh", "-c", "kill -KILL $$"])).unwrap();
+        let held = start(&command(&["/bin/sh", "-c", "kill -KILL $$"]), &[]).unwrap();
         assert_eq!(shell_status(finish(held.release().unwrap())), 137);
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod attach;
 pub mod cli;
+pub mod condition;
 pub mod doctor;
 pub mod error;
 pub mod event;
@@ -19,6 +20,7 @@ pub mod nearest;
 pub mod print;
 pub mod resolve;
 pub mod selector;
+pub mod snapshot;
 pub mod source;
 pub mod summary;
 pub mod syscalls;

@@ -8,6 +8,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use nix::sys::resource::{UsageWho, getrusage};
 use tracebraid_bpf::record::{Lost, LostReason};
 
 /// One probe's row.
@@ -38,9 +39,43 @@ pub struct Summary {
     pub late: u64,
     /// Events that are in the table and were not written: the output had ended.
     pub unwritten: u64,
+    /// What the bridge itself took.
+    pub cpu: CpuTime,
+}
+
+/// CPU time of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTime {
+    /// In the program itself.
+    pub user: Duration,
+    /// In the kernel on its behalf.
+    pub system: Duration,
+}
+
+impl CpuTime {
+    /// What this process has taken so far; nothing where the kernel does not say.
+    pub fn of_this_process() -> CpuTime {
+        let time = |time: nix::sys::time::TimeVal| {
+            let micros = u64::try_from(time.tv_usec()).unwrap_or(0);
+            Duration::from_secs(u64::try_from(time.tv_sec()).unwrap_or(0))
+                + Duration::from_micros(micros)
+        };
+        getrusage(UsageWho::RUSAGE_SELF).map_or(CpuTime::default(), |usage| CpuTime {
+            user: time(usage.user_time()),
+            system: time(usage.system_time()),
+        })
+    }
 }
 
 impl Row {
+    /// Adds what came by another way.
+    pub fn add(&mut self, other: &Row) {
+        self.events += other.events;
+        self.hits += other.hits;
+        self.misses = self.misses.zip(other.misses).map(|(one, two)| one + two);
+        self.lost.extend_from_slice(&other.lost);
+    }
+
     /// All lost events but those that never reached the probe.
     pub fn lost(&self) -> u64 {
         self.lost
@@ -66,6 +101,15 @@ impl Summary {
             self.duration.as_secs_f64(),
             self.silent
         );
+        let CpuTime { user, system } = self.cpu;
+        if !(user + system).is_zero() {
+            let _ = writeln!(
+                out,
+                "bridge-cli: took {:.3} s of CPU, {:.3} of it in the kernel",
+                (user + system).as_secs_f64(),
+                system.as_secs_f64()
+            );
+        }
         if self.late > 0 {
             let _ = writeln!(
                 out,

@@ -67,7 +67,9 @@ pub fn init_with(options: Options) -> Result<()> {
         HELPER.store(0, Ordering::Release);
         gate::lock().helper_failure = Some(cause.to_string());
         Error::new(ErrorKind::Thread, "the helper thread could not be started").because(cause)
-    })
+    })?;
+    ring::service::await_bridge();
+    Ok(())
 }
 
 fn start_helper(watch: Duration) -> io::Result<()> {

@@ -47,8 +47,27 @@ impl Follow {
     ///
     /// # Errors
     /// Those of [`Resolver::resolve`].
-    pub(super) fn first(&mut self, listed: &[Vec<Listed>]) -> Result<Resolved> {
+    pub(super) fn first(&mut self, listed: &[Listed]) -> Result<Resolved> {
         self.resolver.resolve(Some(&self.process), listed)
+    }
+
+    /// What was to come through rings comes through USDT probes.
+    ///
+    /// # Errors
+    /// Those of [`Resolver::resolve_later`].
+    pub(super) fn fall_back(&mut self) -> Result<Resolved> {
+        self.resolver.fall_back_to_probes();
+        self.resolver.resolve_later(&self.process, &[])
+    }
+
+    /// Resolves the selectors among what regions list.
+    pub(super) fn listed(&mut self, listed: &[Listed]) -> Resolved {
+        self.resolver.resolve_listed(listed)
+    }
+
+    /// The process.
+    pub(super) fn process(&self) -> &Process {
+        &self.process
     }
 
     /// Whether the process still runs.
@@ -62,7 +81,7 @@ impl Follow {
     /// Those of looking at the process. That it has ended is none.
     pub(super) fn look(
         &mut self,
-        listed: impl FnOnce() -> Vec<Vec<Listed>>,
+        listed: impl FnOnce() -> Vec<Listed>,
     ) -> Result<Option<Resolved>> {
         if Instant::now() < self.next || !self.resolver.wants_files() {
             return Ok(None);
@@ -76,7 +95,7 @@ impl Follow {
         }
     }
 
-    fn changed(&mut self, listed: impl FnOnce() -> Vec<Vec<Listed>>) -> Result<Option<Resolved>> {
+    fn changed(&mut self, listed: impl FnOnce() -> Vec<Listed>) -> Result<Option<Resolved>> {
         let mapped = mapped(&self.process)?;
         if mapped.is_subset(&self.mapped) {
             return Ok(None);

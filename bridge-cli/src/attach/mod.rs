@@ -8,9 +8,13 @@
 //! One thread does everything but writing. It never waits for the writer while probes are attached:
 //! while the output is slow it leaves the events in the rings, where the kernel counts what does not fit.
 //! Every way of ending goes the same way: detach, drain what is left, write it, sum up.
+//!
+//! A session of the kernel side is started only where something of it is asked for: application events
+//! that come through rings need no rights but those to look at the process.
 
 mod follow;
 mod pump;
+mod recorder;
 mod stay;
 mod wake;
 mod whom;
@@ -21,6 +25,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use crate::condition::{Condition, Conditions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::export;
 use crate::resolve::Resolver;
@@ -32,6 +37,7 @@ use crate::target::ProcessEnd;
 use follow::Follow;
 use stay::Attached;
 use wake::Waker;
+use whom::Way;
 use writer::{Output, Writer};
 
 /// What `attach` is asked to do.
@@ -57,6 +63,10 @@ pub struct Options {
     pub format: String,
     /// How the target's own tracepoints come.
     pub via: Via,
+    /// Application events of the target's children too.
+    pub follow: bool,
+    /// Prints nothing but snapshots of what led up to a moment.
+    pub recorder: Option<Recorder>,
     /// Bytes of each CPU's ring; 0 takes the default.
     pub ring_bytes: usize,
     /// The longest string copied; 0 takes the default.
@@ -73,6 +83,13 @@ pub enum Via {
     Ring,
     /// Through their USDT probes, at the price of a trap an event.
     Usdt,
+}
+
+/// How `attach` is a flight recorder.
+#[derive(Clone, Debug, Default)]
+pub struct Recorder {
+    /// A hit that fulfils one of these asks for a snapshot.
+    pub when: Vec<Condition>,
 }
 
 /// Something to say while attaching.
@@ -119,23 +136,29 @@ pub fn run(options: &Options, say: &mut dyn FnMut(Note)) -> Result<Ended> {
         .as_ref()
         .map(|process| ProcessEnd::of(process.pid()));
     let end = end.transpose()?;
-    let spec = whom::spec(options, process.as_ref())?;
+    let spec = whom::spec(options, process.as_ref());
     let mut resolver = Resolver::new(&options.selectors, process.is_some())?;
-    let (follow, regions, mut resolved) = match process {
+    let (follow, sdk, way, mut resolved) = match process {
         Some(process) => {
-            let regions = whom::regions(options, &process, &spec, say)?;
-            let listed: Vec<_> = regions.iter().map(SdkRings::listed).collect();
+            let (mut sdk, way) = whom::rings(options, &process, &spec, say)?;
+            resolver.use_rings_only(way.rings_only);
+            let listed = sdk.as_mut().map(SdkRings::listed).unwrap_or_default();
             let mut follow = Follow::new(process, resolver)?;
             let resolved = follow.first(&listed)?;
-            (Some(follow), regions, resolved)
+            (Some(follow), sdk, way, resolved)
         }
-        None => (None, Vec::new(), resolver.resolve(None, &[])?),
+        None => (None, None, Way::default(), resolver.resolve(None, &[])?),
     };
+    if let Some(recorder) = &options.recorder {
+        let probes = resolved.recorded.iter().map(|wanted| &*wanted.what);
+        Conditions::new(recorder.when.clone()).check(probes)?;
+    }
     for warning in std::mem::take(&mut resolved.warnings) {
         say(Note::Warning(warning));
     }
     let output = Output::open(options.output.as_deref())?;
-    let mut attached = Attached::start(resolved, regions, spec, follow)?;
+    let mut attached = Attached::start(resolved, sdk, spec, follow, options.recorder.as_ref())?;
+    attached.may_fall_back = way.may_fall_back;
     // From here on signals end it in order; until here they end the process, and the kernel takes away
     // what it had attached. Before the first thread, so that all have them blocked.
     let mut waker = Waker::new(end)?;

@@ -14,7 +14,7 @@ const HELD: usize = 1 << 20;
 pub(super) struct Pump {
     sessions: Vec<Source<BpfRings>>,
     /// The rings of the target's SDK.
-    regions: Vec<Source<SdkRings>>,
+    sdk: Option<Source<SdkRings>>,
     merge: Merge<Event>,
 }
 
@@ -41,20 +41,20 @@ impl Pump {
     pub(super) fn new() -> Pump {
         Pump {
             sessions: Vec::new(),
-            regions: Vec::new(),
+            sdk: None,
             merge: Merge::new(0, HELD),
         }
     }
 
     /// Takes in the rings of the target's SDK.
-    pub(super) fn add_region(&mut self, rings: SdkRings) {
+    pub(super) fn add_sdk(&mut self, rings: SdkRings) {
         let first = self.merge.add_rings(rings.rings());
-        self.regions.push(Source { rings, first });
+        self.sdk = Some(Source { rings, first });
     }
 
-    /// The rings of the target's SDK, in the order in which they were taken in.
-    pub(super) fn regions(&mut self) -> impl Iterator<Item = &mut SdkRings> {
-        self.regions.iter_mut().map(|source| &mut source.rings)
+    /// The rings of the target's SDK.
+    pub(super) fn sdk(&mut self) -> Option<&mut SdkRings> {
+        self.sdk.as_mut().map(|source| &mut source.rings)
     }
 
     fn sources(
@@ -67,11 +67,11 @@ impl Pump {
             .sessions
             .iter_mut()
             .map(|source| (source.first, &mut source.rings as &mut dyn Rings));
-        let regions = self
-            .regions
+        let sdk = self
+            .sdk
             .iter_mut()
             .map(|source| (source.first, &mut source.rings as &mut dyn Rings));
-        (sessions.chain(regions), &mut self.merge)
+        (sessions.chain(sdk), &mut self.merge)
     }
 
     /// Takes in a source; its events come from the next round on.

@@ -8,17 +8,18 @@ use tracebraid_bpf::spec::{ProbeId, Spec};
 
 use super::follow::Follow;
 use super::pump::{Finished, Pump};
+use super::recorder::FlightRecorder;
 use super::wake::{Wake, Waker};
 use super::writer::{Finish, Writer};
-use super::{Ended, Note};
+use super::{Ended, Note, Recorder, whom};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, What};
 use crate::launch::Running;
 use crate::resolve::Resolved;
 use crate::source::bpf_ring::BpfRings;
-use crate::source::sdk_ring::{SdkRings, Wanted};
+use crate::source::sdk_ring::SdkRings;
 use crate::source::{Count, LostPlaces};
-use crate::summary::{Row, Summary};
+use crate::summary::{self, Row, Summary};
 use crate::target::Binary;
 
 /// How often the rings are drained: the largest part of an event's way to the output. A round costs
@@ -38,6 +39,12 @@ pub(super) struct Attached {
     spec: Spec,
     names: HashMap<ProbeId, String>,
     follow: Option<Follow>,
+    /// Where only snapshots are printed.
+    recorder: Option<FlightRecorder>,
+    /// The target has ended, and others are followed.
+    target_is_gone: bool,
+    /// A command that makes no rings after all is attached through its USDT probes.
+    pub(super) may_fall_back: bool,
     /// The command that was started, if one was.
     pub(super) command: Option<Running>,
 }
@@ -49,19 +56,21 @@ impl Attached {
     /// Why it cannot be attached; a target that has ended meanwhile is named as the reason.
     pub(super) fn start(
         resolved: Resolved,
-        regions: Vec<SdkRings>,
+        sdk: Option<SdkRings>,
         spec: Spec,
         follow: Option<Follow>,
+        recorder: Option<&Recorder>,
     ) -> Result<Attached> {
         let mut pump = Pump::new();
-        for region in regions {
-            pump.add_region(region);
-        }
+        sdk.into_iter().for_each(|rings| pump.add_sdk(rings));
         let mut attached = Attached {
             pump,
             spec,
             names: HashMap::new(),
             follow,
+            recorder: recorder.map(FlightRecorder::new),
+            target_is_gone: false,
+            may_fall_back: false,
             command: None,
         };
         match attached.add(resolved) {
@@ -96,10 +105,15 @@ impl Attached {
             ..
         } = resolved;
         self.names.extend(names);
-        self.want(recorded);
+        if let Some(rings) = self.pump.sdk().filter(|_| !recorded.is_empty()) {
+            rings.want(recorded);
+        }
         if probes.is_empty() {
             return Ok(());
         }
+        self.follow
+            .as_ref()
+            .map_or(Ok(()), |follow| whom::check_numbers(follow.process()))?;
         let spec = Spec {
             filter: self.spec.filter.clone(),
             ring_bytes: self.spec.ring_bytes,
@@ -116,20 +130,6 @@ impl Attached {
         drop(binaries);
         self.pump.add(rings);
         Ok(())
-    }
-
-    /// Wants events of the target's own rings.
-    fn want(&mut self, recorded: Vec<(usize, Wanted)>) {
-        for (index, region) in self.pump.regions().enumerate() {
-            let own = recorded
-                .iter()
-                .filter(|(region, _)| *region == index)
-                .map(|(_, wanted)| wanted.clone());
-            let own: Vec<Wanted> = own.collect();
-            if !own.is_empty() {
-                region.want(own);
-            }
-        }
     }
 
     /// Hands events over until something ends it.
@@ -149,7 +149,7 @@ impl Attached {
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             match waker.wait(left.map_or(pause, |left| left.min(pause)))? {
-                Wake::TargetGone => return Ok(()),
+                Wake::TargetGone => self.target_is_gone = true,
                 Wake::Signal {
                     signal,
                     by_terminal,
@@ -169,20 +169,73 @@ impl Attached {
             if !writer.is_open() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Ok(());
             }
+            if self.target_is_gone && !self.pump.sdk().is_some_and(SdkRings::is_followed_alive) {
+                return Ok(());
+            }
             pause = TICK;
             if writer.has_room() {
                 let events = self.pump.round()?;
-                if events.len() >= BUSY {
+                let has_backlog = self.pump.sdk().is_some_and(|rings| rings.has_backlog());
+                if events.len() >= BUSY || has_backlog {
                     pause = Duration::ZERO;
                 }
+                let events = self.recorded(events);
                 hand_over(events, writer, || true);
             }
             self.pump
                 .take_warnings()
                 .into_iter()
                 .for_each(|warning| say(Note::Warning(warning)));
-            self.follow_target(say);
+            if !self.target_is_gone {
+                self.follow_target(say);
+            }
+            self.look_at_rings(say);
         }
+    }
+
+    /// What is to be printed of a round's events: all, or of a flight recorder what a snapshot takes.
+    fn recorded(&mut self, events: Vec<Event>) -> Vec<Event> {
+        match (&mut self.recorder, self.pump.sdk()) {
+            (Some(recorder), Some(rings)) => recorder.round(events, rings),
+            _ => events,
+        }
+    }
+
+    /// Looks for rings of programs that are started or initialised meanwhile.
+    fn look_at_rings(&mut self, say: &mut dyn FnMut(Note)) {
+        let (Some(rings), Some(follow)) = (self.pump.sdk(), &mut self.follow) else {
+            return;
+        };
+        rings.look();
+        if self.may_fall_back && !rings.is_awaited() {
+            self.may_fall_back = false;
+            if !rings.has_helper() {
+                rings.want_no_points();
+                let resolved = follow.fall_back();
+                if let Err(error) = resolved.and_then(|resolved| self.add(resolved)) {
+                    say(Note::Warning(format!(
+                        "the command makes no rings, and its tracepoints are not attached: {}",
+                        error.with_causes()
+                    )));
+                }
+                return;
+            }
+        }
+        let unknown = rings.unknown();
+        if unknown.is_empty() {
+            return;
+        }
+        let resolved = follow.listed(&unknown);
+        let names: Vec<String> = resolved.names.iter().map(|name| name.1.clone()).collect();
+        if names.is_empty() {
+            return;
+        }
+        // Rings only: nothing of it can fail.
+        let _ = self.add(resolved);
+        say(Note::Detail(format!(
+            "attached to rings that were made meanwhile: {}",
+            some_of(&names)
+        )));
     }
 
     /// Attaches what the target has loaded meanwhile. That something cannot be attached stops nothing.
@@ -191,7 +244,12 @@ impl Attached {
             return;
         };
         let pump = &mut self.pump;
-        let listed = || pump.regions().map(|region| region.listed()).collect();
+        let listed = || {
+            pump.sdk().map_or(Vec::new(), |rings| {
+                rings.look_for_libraries();
+                rings.listed()
+            })
+        };
         let added = match follow.look(listed) {
             Ok(None) => return,
             Ok(Some(mut resolved)) => {
@@ -233,8 +291,9 @@ impl Attached {
             patient = patient && !matches!(waker.wait(Duration::ZERO), Ok(Wake::Signal { .. }));
             patient
         };
-        let pump = std::mem::replace(&mut self.pump, Pump::new());
         let mut failure = None;
+        self.empty_rings(&writer, &mut go_on);
+        let pump = std::mem::replace(&mut self.pump, Pump::new());
         let finished = pump.finish().unwrap_or_else(|error| {
             failure = Some(error);
             Finished::default()
@@ -248,6 +307,11 @@ impl Attached {
         warnings
             .into_iter()
             .for_each(|warning| say(Note::Warning(warning)));
+        // A flight recorder's last snapshot has been taken; what the kernel's rings still held is no part of it.
+        let events = match self.recorder {
+            Some(_) => Vec::new(),
+            None => events,
+        };
         let mut events = events.into_iter().peekable();
         while events.peek().is_some() {
             let chunk = events.by_ref().take(CHUNK).collect();
@@ -271,6 +335,28 @@ impl Attached {
             summary,
             failure,
             command: self.command_end(),
+        }
+    }
+
+    /// Wants nothing any more of the target's rings, and hands over what they hold, a round at a time: it may
+    /// be more than is good to have at once.
+    fn empty_rings(&mut self, writer: &Writer, mut go_on: impl FnMut() -> bool) {
+        let gone = self.target_is_gone;
+        let Some(rings) = self.pump.sdk() else { return };
+        if let Some(recorder) = self.recorder.as_mut().filter(|_| gone) {
+            let last = recorder.last(rings);
+            hand_over(last, writer, &mut go_on);
+        }
+        rings.stop();
+        while self.pump.sdk().is_some_and(|rings| rings.has_backlog()) && writer.is_open() {
+            // What fails here fails again when all is ended, and is said then.
+            let Ok(events) = self.pump.round() else {
+                return;
+            };
+            hand_over(events, writer, &mut go_on);
+            if !go_on() {
+                return;
+            }
         }
     }
 
@@ -305,9 +391,18 @@ impl Attached {
             });
         }
         rows.sort_by(|a, b| a.name.cmp(&b.name));
+        // One tracepoint may come by several ways.
+        rows.dedup_by(|next, row| {
+            let same = next.name == row.name;
+            if same {
+                row.add(next);
+            }
+            same
+        });
         Summary {
             rows,
             silent,
+            cpu: summary::CpuTime::of_this_process(),
             ..Summary::default()
         }
     }

@@ -8,7 +8,7 @@ use super::{Note, Options, Via};
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::{self, Held};
 use crate::selector::Scope;
-use crate::source::sdk_ring::{self, SdkRings};
+use crate::source::sdk_ring::{How, SdkRings};
 use crate::target::Process;
 
 /// Refuses options that name nobody, or CPUs that are not there.
@@ -25,13 +25,6 @@ pub(super) fn check(options: &Options) -> Result<()> {
         return Err(Error::new(ErrorKind::Usage, "nobody is named whose events are wanted").hint(
             "give a process (-p PID), a command (-- CMD), or -a for the kernel events of all processes",
         ));
-    }
-    if options.via == Via::Ring && !options.command.is_empty() {
-        return Err(Error::new(
-            ErrorKind::Usage,
-            "a command that is started here has no rings before it runs: its program makes them",
-        )
-        .hint("leave --via out, or start it first and attach with -p and --via ring"));
     }
     if let Ok(possible) = fs::read_to_string("/sys/devices/system/cpu/possible")
         && let Some(last) = possible
@@ -52,7 +45,14 @@ pub(super) fn check(options: &Options) -> Result<()> {
 /// The target: the process named, the thread's process, the command (held at its entry point), or none.
 pub(super) fn target(options: &Options) -> Result<(Option<Held>, Option<Process>)> {
     if !options.command.is_empty() {
-        let held = launch::start(&options.command)?;
+        // Its SDK waits in `init()` until we have its rings.
+        let follow = if options.follow { ",follow" } else { "" };
+        let waits = (
+            "TRACEBRAID_ATTACH",
+            format!("{}{follow}", std::process::id()),
+        );
+        let environment = (options.via != Via::Usdt).then_some(waits);
+        let held = launch::start(&options.command, environment.as_slice())?;
         let process = Process::open(held.pid())?;
         return Ok((Some(held), Some(process)));
     }
@@ -85,18 +85,10 @@ fn process_of(tid: u32) -> Result<u32> {
 }
 
 /// What every session of this run has in common: filter and sizes, no probes.
-pub(super) fn spec(options: &Options, process: Option<&Process>) -> Result<Spec> {
-    let pid = match process {
-        None => None,
-        Some(process) => Some(
-            process
-                .initial_namespace_pid()
-                .ok_or_else(inner_namespace)?,
-        ),
-    };
-    Ok(Spec {
+pub(super) fn spec(options: &Options, process: Option<&Process>) -> Spec {
+    Spec {
         filter: Filter {
-            processes: pid.into_iter().collect(),
+            processes: process.map(Process::pid).into_iter().collect(),
             threads: options.thread.into_iter().collect(),
             cpus: options.cpus.clone(),
             kernel_events_of_all: options.all_processes,
@@ -105,49 +97,86 @@ pub(super) fn spec(options: &Options, process: Option<&Process>) -> Result<Spec>
         ring_bytes: options.ring_bytes,
         string_limit: options.string_limit,
         ..Spec::default()
-    })
+    }
 }
 
-fn inner_namespace() -> Error {
-    Error::new(
+/// Refuses sessions of the kernel side where the kernel's numbers of processes are not known.
+///
+/// # Errors
+/// [`ErrorKind::Unsupported`] where this process lives in an inner pid namespace.
+pub(super) fn check_numbers(process: &Process) -> Result<()> {
+    if process.initial_namespace_pid().is_some() {
+        return Ok(());
+    }
+    Err(Error::new(
         ErrorKind::Unsupported,
         "the bridge runs in a pid namespace of its own, where the kernel's numbers of processes are not known",
     )
-    .hint("run it on the host; processes in containers are attached to by the pid that the host gives them")
+    .hint("run it on the host; processes in containers are attached to by the pid that the host gives them"))
 }
 
-/// The rings of the target's SDK, taken for us, as far as they are asked for.
-pub(super) fn regions(
+/// How the target's own tracepoints are to come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Way {
+    /// Through its rings, whether it has any yet or not.
+    pub(super) rings_only: bool,
+    /// Through their USDT probes after all, if it turns out to make none.
+    pub(super) may_fall_back: bool,
+}
+
+/// The rings of the target's SDK, taken for us, and those to come, as far as they are asked for.
+///
+/// # Errors
+/// Rings are asked for, and there are none, nor will be, or they cannot be taken.
+pub(super) fn rings(
     options: &Options,
     process: &Process,
     spec: &Spec,
     say: &mut dyn FnMut(Note),
-) -> Result<Vec<SdkRings>> {
-    // A command that is held at its entry point has not made its rings yet.
-    if options.via == Via::Usdt || !options.command.is_empty() {
-        return Ok(Vec::new());
+) -> Result<(Option<SdkRings>, Way)> {
+    if options.via == Via::Usdt {
+        return Ok((None, Way::default()));
     }
-    let mut regions = Vec::new();
-    for path in sdk_ring::regions(process.pid()) {
-        match SdkRings::take(&path, process.pid(), &spec.filter) {
-            Ok(rings) => regions.push(rings),
-            Err(error) if options.via == Via::Auto => {
-                say(Note::Warning(format!(
-                    "{error:?}; its tracepoints come through their USDT probes"
-                )));
-            }
-            Err(error) => return Err(error),
+    let must = options.via == Via::Ring || options.recorder.is_some();
+    let is_command = !options.command.is_empty();
+    // A command has not made its rings yet. That it links the SDK says that it will.
+    let links_sdk = (must || is_command) && links_sdk(process)?;
+    let how = How {
+        follow: options.follow,
+        recorder: options.recorder.is_some(),
+        started: is_command && links_sdk,
+    };
+    let (rings, errors) = SdkRings::of(process.pid(), &spec.filter, how);
+    match Error::several(errors) {
+        None => {}
+        Some(error) if must => return Err(error),
+        Some(error) => say(Note::Warning(format!(
+            "{}; its tracepoints come through their USDT probes",
+            error.with_causes()
+        ))),
+    }
+    if !rings.has_rings() && must && !is_command {
+        let pid = process.pid();
+        if !links_sdk {
+            return Err(Error::new(
+                ErrorKind::Target,
+                format!("process {pid} has no rings: its program does not link the SDK"),
+            )
+            .hint("leave --via out, and its tracepoints come through their USDT probes"));
         }
+        say(Note::Warning(format!(
+            "process {pid} has no rings: its program has not called tracebraid::init(); waiting for it"
+        )));
     }
-    if regions.is_empty() && options.via == Via::Ring {
-        return Err(Error::new(
-            ErrorKind::Target,
-            format!(
-                "process {} has no rings: its program did not call tracebraid::init()",
-                process.pid()
-            ),
-        )
-        .hint("leave --via out, and its tracepoints come through their USDT probes"));
-    }
-    Ok(regions)
+    let way = Way {
+        rings_only: must || how.started,
+        may_fall_back: !must && how.started,
+    };
+    Ok((Some(rings), way))
+}
+
+fn links_sdk(process: &Process) -> Result<bool> {
+    let scan = process.binaries()?;
+    let mut binaries = scan.binaries.iter();
+    Ok(binaries.any(|binary| !binary.tracepoints().is_empty()))
 }

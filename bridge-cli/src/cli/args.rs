@@ -7,11 +7,13 @@ use std::time::Duration;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::attach::{self, Via};
+use crate::attach::{self, Recorder, Via};
+use crate::condition::Condition;
 use crate::error::{Error, ErrorKind, Result};
 use crate::export::{self, Format};
 use crate::list;
 use crate::selector::Selector;
+use crate::snapshot;
 
 /// What an application did, and what the kernel did to it meanwhile, as one stream.
 #[derive(Debug, Parser)]
@@ -27,6 +29,8 @@ pub(super) enum Command {
     List(ListArgs),
     /// Attach to a process and print its events and the kernel's in order of time
     Attach(AttachArgs),
+    /// Print what the rings of a process hold, without stopping it
+    Snapshot(SnapshotArgs),
     /// Say what this kernel and these rights allow, why not, and what to do
     Doctor(DoctorArgs),
 }
@@ -74,6 +78,16 @@ pub(super) struct AttachArgs {
     /// How the target's own tracepoints come
     #[arg(long, value_enum, value_name = "WAY", default_value_t = ViaArg::Auto)]
     via: ViaArg,
+    /// Application events of the target's children too, and of what they start
+    #[arg(short, long)]
+    follow: bool,
+    /// Print nothing but snapshots: the program's rings overwrite what is oldest until it asks for one
+    #[arg(long)]
+    flight_recorder: bool,
+    /// Take a snapshot when such a hit comes, such as 'orders:charge__return if ns > 50000000'; makes it a
+    /// flight recorder
+    #[arg(long, value_name = "EVENT if FILTER")]
+    snapshot_when: Vec<String>,
     /// Size of each CPU's ring in the kernel, such as 512K or 4M
     #[arg(long = "ring", value_name = "SIZE", value_parser = size)]
     ring: Option<usize>,
@@ -106,6 +120,22 @@ impl From<ViaArg> for Via {
             ViaArg::Usdt => Via::Usdt,
         }
     }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SnapshotArgs {
+    /// The process
+    #[arg(short = 'p', visible_short_alias = 'x', long, value_name = "PID")]
+    pid: u32,
+    /// Only these tracepoints: PROVIDER:NAME, with * and ?
+    #[arg(short = 'e', long = "event", value_name = "EVENT")]
+    events: Vec<String>,
+    /// Write to this file instead of the standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// How events are written
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = formats())]
+    format: String,
 }
 
 #[derive(Debug, Args)]
@@ -150,24 +180,47 @@ impl ListArgs {
     }
 }
 
+/// Reads each of several texts; wrong ones are all reported in one go.
+fn each<T>(texts: &[String], read: fn(&str) -> Result<T>) -> Result<Vec<T>> {
+    let mut values = Vec::with_capacity(texts.len());
+    let mut wrong = Vec::new();
+    for text in texts {
+        match read(text) {
+            Ok(value) => values.push(value),
+            Err(error) => wrong.push(error),
+        }
+    }
+    Error::several(wrong).map_or(Ok(values), Err)
+}
+
+impl SnapshotArgs {
+    /// The options the library works with.
+    pub(super) fn into_options(self) -> Result<snapshot::Options> {
+        Ok(snapshot::Options {
+            pid: self.pid,
+            selectors: each(&self.events, Selector::parse)?,
+            output: self.output,
+            format: self.format,
+        })
+    }
+}
+
 impl AttachArgs {
     /// The options the library works with; wrong `-e` are all reported in one go.
     pub(super) fn into_options(self) -> Result<attach::Options> {
-        let mut selectors = Vec::with_capacity(self.events.len());
-        let mut wrong = Vec::new();
-        for event in &self.events {
-            match Selector::parse(event) {
-                Ok(selector) => selectors.push(selector),
-                Err(error) => wrong.push(error),
-            }
-        }
-        if let Some(error) = Error::several(wrong) {
-            return Err(error);
-        }
+        let selectors = each(&self.events, Selector::parse)?;
+        let when = each(&self.snapshot_when, Condition::parse)?;
         if self.pid.is_some() && !self.command.is_empty() {
             return Err(Error::new(
                 ErrorKind::Usage,
                 "a process (-p) and a command (-- CMD) are given; one of them is the target",
+            ));
+        }
+        let recorder = (self.flight_recorder || !when.is_empty()).then_some(Recorder { when });
+        if recorder.is_some() && self.via == ViaArg::Usdt {
+            return Err(Error::new(
+                ErrorKind::Usage,
+                "a flight recorder is made of rings, and --via usdt uses none",
             ));
         }
         Ok(attach::Options {
@@ -181,6 +234,8 @@ impl AttachArgs {
             output: self.output,
             format: self.format,
             via: self.via.into(),
+            follow: self.follow,
+            recorder,
             ring_bytes: self.ring.unwrap_or(0),
             string_limit: self.string_limit.map_or(0, usize::from),
         })

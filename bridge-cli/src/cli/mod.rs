@@ -5,6 +5,7 @@ mod report;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 
@@ -14,9 +15,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::launch::shell_status;
 use crate::list;
 use crate::mount::ensure_tracefs;
+use crate::snapshot;
 use crate::tracefs::Tracefs;
 
-use args::{AttachArgs, Cli, Command, DoctorArgs, DoctorFormat, ListArgs};
+use args::{AttachArgs, Cli, Command, DoctorArgs, DoctorFormat, ListArgs, SnapshotArgs};
 
 /// Runs the program with the arguments of this process.
 pub fn main() -> ExitCode {
@@ -36,6 +38,7 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::List(args) => list(args),
         Command::Attach(args) => attach(args),
+        Command::Snapshot(args) => snapshot(args),
         Command::Doctor(args) => doctor(&args),
     };
     result.unwrap_or_else(|error| {
@@ -74,6 +77,17 @@ fn list(args: ListArgs) -> Result<ExitCode> {
     // Writing to memory does not fail.
     let _ = listing.write(&mut text);
     print(&text)
+}
+
+fn snapshot(args: SnapshotArgs) -> Result<ExitCode> {
+    let taken = snapshot::run(&args.into_options()?)?;
+    taken.warnings.iter().for_each(|warning| say(warning));
+    say(&format!(
+        "{} events of {:.6} s",
+        taken.events,
+        Duration::from_nanos(taken.span).as_secs_f64()
+    ));
+    Ok(ExitCode::SUCCESS)
 }
 
 fn doctor(args: &DoctorArgs) -> Result<ExitCode> {

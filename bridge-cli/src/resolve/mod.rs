@@ -36,12 +36,19 @@ pub struct Resolver {
     /// By selector: it means the kernel's tracepoints and nothing in files that come later.
     of_kernel: Vec<bool>,
     has_target: bool,
+    /// The target's own tracepoints come through its rings or not at all.
+    rings_only: bool,
     given_out: HashSet<Point>,
+    /// What comes through rings.
+    recorded: HashSet<Shape>,
     next: u32,
 }
 
 /// A tracepoint of a file, whatever the selectors call it.
 type Point = (FileId, String, String);
+
+/// A tracepoint of the SDK by what it is called and what its fields are.
+type Shape = (String, String, Vec<(String, FieldKind)>);
 
 /// What was resolved.
 #[derive(Debug, Default)]
@@ -54,8 +61,8 @@ pub struct Resolved {
     pub names: Vec<(ProbeId, String)>,
     /// Things the user should know; none of them stops anything.
     pub warnings: Vec<String>,
-    /// Tracepoints that the rings of the target's SDK give, with the region's index among those offered.
-    pub recorded: Vec<(usize, Wanted)>,
+    /// Tracepoints that rings give.
+    pub recorded: Vec<Wanted>,
     /// The files that the probes name; they must stay open until the probes are attached.
     pub binaries: Vec<Binary>,
 }
@@ -73,9 +80,27 @@ impl Resolver {
             of_kernel: vec![false; selectors.len()],
             selectors,
             has_target,
+            rings_only: false,
             given_out: HashSet::new(),
+            recorded: HashSet::new(),
             next: 0,
         })
+    }
+
+    /// Whether the target's own tracepoints are to come through its rings, whether it has any yet or not.
+    pub fn use_rings_only(&mut self, only: bool) {
+        self.rings_only = only;
+    }
+
+    /// The target makes no rings that are of any use: what was to come through them is given out anew.
+    pub fn fall_back_to_probes(&mut self) {
+        self.rings_only = false;
+        let recorded = std::mem::take(&mut self.recorded);
+        self.given_out.retain(|(_, group, name)| {
+            !recorded
+                .iter()
+                .any(|(other, same, _)| other == group && same == name)
+        });
     }
 
     /// Resolves every selector.
@@ -84,13 +109,9 @@ impl Resolver {
     /// All that is wrong, in one [`Error::several`]: names that match nothing, files that are not usable,
     /// kernel tracepoints that cannot be looked up.
     ///
-    /// `listed` has, for each region of the target, what its directory lists: these tracepoints come through
-    /// the rings, all others through their USDT probes.
-    pub fn resolve(
-        &mut self,
-        target: Option<&Process>,
-        listed: &[Vec<Listed>],
-    ) -> Result<Resolved> {
+    /// `listed` is what the directories of the target's regions list: these tracepoints come through the
+    /// rings, all others through their USDT probes.
+    pub fn resolve(&mut self, target: Option<&Process>, listed: &[Listed]) -> Result<Resolved> {
         let mut resolved = Resolved::default();
         let mut errors = Vec::new();
         let mut binaries = match target {
@@ -156,7 +177,7 @@ impl Resolver {
     ///
     /// # Errors
     /// Those of looking at the target.
-    pub fn resolve_later(&mut self, process: &Process, listed: &[Vec<Listed>]) -> Result<Resolved> {
+    pub fn resolve_later(&mut self, process: &Process, listed: &[Listed]) -> Result<Resolved> {
         let mut resolved = Resolved::default();
         let binaries = self.binaries_of(process, &mut resolved)?;
         // What was said of a file at the beginning is not said again.
@@ -173,6 +194,39 @@ impl Resolver {
         self.add_points(&chosen, &binaries, &recorded, &mut resolved);
         resolved.binaries = binaries;
         Ok(resolved)
+    }
+
+    /// Resolves the selectors among tracepoints that regions list: of the target's children, or of a program
+    /// that it has started meanwhile. Gives out what is new. What the target's USDT probes give already is
+    /// not wanted of its rings.
+    pub fn resolve_listed(&mut self, listed: &[Listed]) -> Resolved {
+        let mut resolved = Resolved::default();
+        for one in listed {
+            let wanted = self
+                .selectors
+                .iter()
+                .zip(&self.of_kernel)
+                .any(|(selector, kernel)| {
+                    let anywhere = matches!(selector.scope, Scope::Anywhere | Scope::Target);
+                    !kernel && anywhere && selector.matches(&one.provider, &one.name)
+                });
+            if !wanted {
+                continue;
+            }
+            let by_probes = self
+                .given_out
+                .iter()
+                .any(|(_, group, name)| *group == one.provider && *name == one.name);
+            let kinds = one.fields.iter().map(|(_, kind)| *kind).collect();
+            self.add_recorded(
+                one.fields.clone(),
+                kinds,
+                one.decoder(),
+                !by_probes,
+                &mut resolved,
+            );
+        }
+        resolved
     }
 
     /// Whether files that are mapped later can matter.
@@ -263,9 +317,13 @@ impl Resolver {
                     &tracepoint.print,
                     fields,
                 );
-                if let Some((region, event)) = recorded.find(binary, tracepoint) {
-                    let kinds = tracepoint.fields.iter().map(|field| field.kind).collect();
-                    self.add_recorded(region, event, kinds, decoder, resolved);
+                if self.rings_only || recorded.gives(binary, tracepoint) {
+                    let fields = tracepoint.fields.iter();
+                    let kinds = fields.clone().map(|field| field.kind).collect();
+                    let fields = fields
+                        .map(|field| (field.name.clone(), field.kind))
+                        .collect();
+                    self.add_recorded(fields, kinds, decoder, true, resolved);
                     continue;
                 }
                 let ready = tracepoint.attachable();
@@ -292,23 +350,24 @@ impl Resolver {
 
     fn add_recorded(
         &mut self,
-        region: usize,
-        event: u16,
+        fields: Vec<(String, FieldKind)>,
         kinds: Vec<FieldKind>,
         decoder: Decoder,
+        in_target: bool,
         resolved: &mut Resolved,
     ) {
         let what = Arc::clone(decoder.probe());
+        let shape = (what.group.clone(), what.name.clone(), fields);
+        if !self.recorded.insert(shape) {
+            return;
+        }
         let probe = resolved.add(&mut self.next, decoder);
-        resolved.recorded.push((
-            region,
-            Wanted {
-                probe,
-                event,
-                what,
-                kinds,
-            },
-        ));
+        resolved.recorded.push(Wanted {
+            probe,
+            what,
+            kinds,
+            in_target,
+        });
     }
 
     fn add_user(
@@ -381,13 +440,13 @@ fn default_selectors(has_target: bool) -> Result<Vec<Selector>> {
 
 /// What the rings of the target's SDK give.
 struct Recorded<'a> {
-    listed: &'a [Vec<Listed>],
+    listed: &'a [Listed],
     /// Where the target has mapped files: a row's address leads to the object that it is in.
     mappings: Vec<Mapping>,
 }
 
 impl<'a> Recorded<'a> {
-    fn of(target: Option<&Process>, listed: &'a [Vec<Listed>]) -> Result<Recorded<'a>> {
+    fn of(target: Option<&Process>, listed: &'a [Listed]) -> Result<Recorded<'a>> {
         let mappings = match target {
             Some(process) if !listed.is_empty() => process.mappings()?,
             _ => Vec::new(),
@@ -395,9 +454,9 @@ impl<'a> Recorded<'a> {
         Ok(Recorded { listed, mappings })
     }
 
-    /// The region that gives the events of a binary's tracepoint, and its event id there.
-    fn find(&self, binary: &Binary, tracepoint: &Tracepoint) -> Option<(usize, u16)> {
-        let is_it = |one: &&Listed| {
+    /// Whether they give the events of a binary's tracepoint.
+    fn gives(&self, binary: &Binary, tracepoint: &Tracepoint) -> bool {
+        self.listed.iter().any(|one| {
             one.provider == tracepoint.provider
                 && one.name == tracepoint.name
                 && one.fields.len() == tracepoint.fields.len()
@@ -407,12 +466,7 @@ impl<'a> Recorded<'a> {
                     .zip(&tracepoint.fields)
                     .all(|(own, field)| own.0 == field.name && own.1 == field.kind)
                 && self.is_in(one.row, binary)
-        };
-        // Of a library that was loaded again, the newest entry is the one that is loaded.
-        self.listed
-            .iter()
-            .enumerate()
-            .find_map(|(region, entries)| Some((region, entries.iter().rev().find(is_it)?.event)))
+        })
     }
 
     /// Whether an address of the target is in its mapping of a file. The library that brings a copy of the

@@ -73,6 +73,11 @@ impl<R: Borrow<Region>> Consumer<R> {
         self.ring
     }
 
+    /// Bytes that were taken so far.
+    pub fn consumed(&self) -> u64 {
+        self.consumed
+    }
+
     /// Bytes appended so far, as the ring says. Records before this are whole.
     pub fn head(&self) -> u64 {
         self.region
@@ -158,19 +163,7 @@ impl<R: Borrow<Region>> Consumer<R> {
     /// The ring is damaged: said once.
     pub fn snapshot(&mut self, each: impl FnMut(&[u64])) -> Result<(), Damage> {
         let capacity = self.region.borrow().geometry().ring_bytes() as u64;
-        let sub_buffer = crate::sub_buffer_bytes(capacity as usize) as u64;
-        // A sub-buffer begins on a record.
-        self.look(
-            move |control| {
-                let head = control.head.load(Ordering::Acquire);
-                let oldest = control.oldest.load(Ordering::Acquire);
-                head.saturating_sub(capacity)
-                    .max(oldest)
-                    .checked_next_multiple_of(sub_buffer)
-                    .unwrap_or(u64::MAX)
-            },
-            each,
-        )
+        self.look(move |control| intact(control, capacity), each)
     }
 
     /// Shows what a refusing ring holds now that its reader has not taken yet, without taking it.
@@ -179,6 +172,27 @@ impl<R: Borrow<Region>> Consumer<R> {
     /// The ring is damaged: said once.
     pub fn peek(&mut self, each: impl FnMut(&[u64])) -> Result<(), Damage> {
         self.look(|control| control.tail.load(Ordering::Acquire), each)
+    }
+
+    /// Shows what an overwriting ring got since the last call, or since this reader was made, as far as it
+    /// is still there, without taking it.
+    ///
+    /// # Errors
+    /// The ring is damaged: said once.
+    pub fn news(&mut self, each: impl FnMut(&[u64])) -> Result<(), Damage> {
+        let head = self.head();
+        let seen = self.consumed;
+        self.consumed = head;
+        if head <= seen {
+            return Ok(());
+        }
+        let capacity = self.region.borrow().geometry().ring_bytes() as u64;
+        self.look(move |control| intact(control, capacity).max(seen), each)
+    }
+
+    /// From here on what an overwriting ring holds now is no news.
+    pub fn skip(&mut self) {
+        self.consumed = self.head();
     }
 
     /// Shows the records from where `intact` says they begin up to the head. What has lost its place
@@ -271,4 +285,15 @@ impl<R: Borrow<Region>> Consumer<R> {
             }
         }
     }
+}
+
+/// Where the oldest record begins that an overwriting ring still has: at a sub-buffer.
+fn intact(control: &Control, capacity: u64) -> u64 {
+    let sub_buffer = crate::sub_buffer_bytes(capacity as usize) as u64;
+    let head = control.head.load(Ordering::Acquire);
+    let oldest = control.oldest.load(Ordering::Acquire);
+    head.saturating_sub(capacity)
+        .max(oldest)
+        .checked_next_multiple_of(sub_buffer)
+        .unwrap_or(u64::MAX)
 }

@@ -106,9 +106,7 @@ fn claim() -> Result<Reader> {
     let region = rings.region;
     // Those of children hold events of other processes.
     let own = region.geometry().rings() / 2;
-    let consumers = (0..own)
-        .map(|ring| Consumer::new(region, ring))
-        .collect();
+    let consumers = (0..own).map(|ring| Consumer::new(region, ring)).collect();
     Ok(Reader {
         consumers,
         began: Ticks::now(),

@@ -71,16 +71,13 @@ impl Listing {
             return;
         }
         let own_reader = service::has_own_reader();
-        let recording = self
-            .recording
-            .as_deref()
-            .filter(|_| service::records_unasked(rings));
+        let unasked = service::records_unasked(rings);
         for row in dso.points() {
             // SAFETY: the object is loaded while it is shown.
             let state = unsafe { Point::of(&row) }.state;
             if state.event.load(Ordering::Relaxed) == 0 {
                 let event = registry::schema_bytes(&row).and_then(|schema| {
-                    directory::append(&rings.region, &mut self.next, row.address, schema)
+                    directory::append(rings.region, &mut self.next, row.address, schema)
                 });
                 state
                     .event
@@ -88,13 +85,6 @@ impl Listing {
             }
             let event = state.event.load(Ordering::Relaxed) as u16;
             let own = own_reader && state.enabled.load(Ordering::Relaxed) != 0;
-            let recorded = || {
-                recording.is_some_and(|pattern| {
-                    registry::schema_of(&row).is_some_and(|schema| {
-                        registry::names(pattern, schema.provider, schema.name)
-                    })
-                })
-            };
             let wanted = self.wanted.get(usize::from(event)).copied().unwrap_or(0);
             let ring = match wanted & WANTED_HERE {
                 _ if event == 0 => OFF,
@@ -102,7 +92,7 @@ impl Listing {
                 WANTED_ALL => ALL,
                 WANTED_FILTERED if self.install(dso.id(), &row, event, state) => FILTERED,
                 WANTED_FILTERED => OFF,
-                _ if recorded() => ALL,
+                _ if unasked && self.records(&row) => ALL,
                 _ => OFF,
             };
             // A hit that finds itself filtered finds the filter, or is in between and goes nowhere.
@@ -111,6 +101,14 @@ impl Listing {
                 self.uninstall(event, state);
             }
         }
+    }
+
+    /// Whether the program wants it recorded with nobody asking.
+    fn records(&self, row: &PointRow) -> bool {
+        self.recording.as_deref().is_some_and(|pattern| {
+            registry::schema_of(row)
+                .is_some_and(|schema| registry::names(pattern, schema.provider, schema.name))
+        })
     }
 
     /// Hangs the event's filter in its state. Whether it has one that can be read.

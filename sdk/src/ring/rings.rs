@@ -13,7 +13,9 @@ use std::cell::UnsafeCell;
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 
 use tracebraid_ring::locked::LockedProducer;
 #[cfg(target_arch = "x86_64")]
@@ -135,12 +137,10 @@ fn in_child(page: &'static Page, event: u16) -> Option<&'static Rings> {
     if page.state.load(Ordering::Acquire) != EMPTY || !is_wanted_of_children(region, event) {
         return None;
     }
-    match page.joined.compare_exchange(
-        EMPTY,
-        BEING_MADE,
-        Ordering::Acquire,
-        Ordering::Acquire,
-    ) {
+    match page
+        .joined
+        .compare_exchange(EMPTY, BEING_MADE, Ordering::Acquire, Ordering::Acquire)
+    {
         Ok(_) => {
             // SAFETY: this thread's errno. The program did not ask for system calls here, and may be about to
             // look at its own.
@@ -186,9 +186,7 @@ pub(crate) fn start(setup: &Setup) -> io::Result<&'static Rings> {
             thread::forget();
             make(page, setup)
         }
-        Err(READY | STRAIGHT) => {
-            current().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
-        }
+        Err(READY | STRAIGHT) => current().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound)),
         Err(_) => Err(io::Error::other("the rings could not be made earlier")),
     }
 }

@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tracebraid_ring::{Mode, Region};
 use tracebraid_wire::region::{self, FILTERS_BYTES, MAX_EVENTS, control};
@@ -59,6 +59,38 @@ pub(crate) fn wait(timeout: Duration) {
     }
 }
 
+/// How long a program that a bridge has started waits for that bridge to have its rings.
+const ATTACH: Duration = Duration::from_secs(2);
+
+/// Waits for the bridge that has started this program (`bridge-cli attach -- CMD` says so in the
+/// environment variable `TRACEBRAID_ATTACH`: its pid, and `,follow` where it wants the programs too that
+/// this one starts), so that it gets the first event. A bridge that is gone is not waited for.
+pub(crate) fn await_bridge() {
+    let Ok(wish) = std::env::var("TRACEBRAID_ATTACH") else {
+        return;
+    };
+    let (pid, follow) = match wish.strip_suffix(",follow") {
+        Some(pid) => (pid, true),
+        None => (wish.as_str(), false),
+    };
+    let Ok(pid) = pid.parse::<libc::pid_t>() else {
+        return;
+    };
+    // SAFETY: no preconditions; signal 0 is none.
+    let lives = || unsafe { libc::kill(pid, 0) } == 0;
+    // SAFETY: no preconditions.
+    let is_ours = unsafe { libc::getppid() } == pid;
+    let end = Instant::now() + ATTACH;
+    while (is_ours || follow)
+        && SERVED.load(Ordering::Acquire) == 0
+        && rings::current().is_some()
+        && Instant::now() < end
+        && lives()
+    {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Does what is asked. Whether the state of tracepoints changed.
 pub(crate) fn serve() -> bool {
     let Some(rings) = rings::current() else {
@@ -78,9 +110,7 @@ pub(crate) fn serve() -> bool {
             TAKEN.store(asked, Ordering::Relaxed);
             forget(rings);
             choose_mode(rings, 0);
-            gate::lock()
-                .listing
-                .set_wanted(Vec::new(), BTreeMap::new());
+            gate::lock().listing.set_wanted(Vec::new(), BTreeMap::new());
             return true;
         }
         // A request whose bridge is gone is served by there being nobody.
@@ -184,7 +214,7 @@ pub(crate) fn claim(rings: &Rings) -> io::Result<Option<File>> {
 }
 
 fn answer(region: &Region, asked: u32) {
-    SERVED.store(asked, Ordering::Relaxed);
+    SERVED.store(asked, Ordering::Release);
     let answered = word(region, control::ANSWERED);
     if answered.swap(asked, Ordering::AcqRel) != asked {
         futex_wake(answered);
@@ -243,8 +273,7 @@ fn barrier() -> bool {
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
     };
     // Where it is refused the bridge's hold-back remains.
-    membarrier(EXPEDITED_RSEQ)
-        || membarrier(REGISTER_EXPEDITED_RSEQ) && membarrier(EXPEDITED_RSEQ)
+    membarrier(EXPEDITED_RSEQ) || membarrier(REGISTER_EXPEDITED_RSEQ) && membarrier(EXPEDITED_RSEQ)
 }
 
 fn lock_of(kind: libc::c_int) -> libc::flock {

@@ -1,7 +1,8 @@
 //! From time stamp counter ticks to nanoseconds of CLOCK_MONOTONIC: a rolling fit.
 //!
 //! ```text
-//! pairs    (ticks, ns) (ticks, ns) (ticks, ns) …    taken with every round, narrowest of some tries
+//! pairs    (ticks, ns) (ticks, ns) (ticks, ns) …    taken with every round, narrowest of some tries;
+//!          older ones are thinned out
 //! a record between two neighbours lies on the line through them
 //! ```
 //! The kernel derives the clock from the same counter, with a slope that it changes now and then by
@@ -12,8 +13,15 @@
 
 use std::collections::VecDeque;
 
-/// Pairs kept: at 50 rounds a second, what a second and a quarter need.
-const KEPT: usize = 64;
+/// Recent pairs kept: at one in 5 ms or less, 2.5 seconds and more.
+const KEPT: usize = 512;
+/// Nearer than this (ns) the newer of two pairs takes the place of the older: over a short way the errors
+/// of both make a wrong slope.
+const APART: u64 = 5_000_000;
+/// Older pairs kept, a second apart: what a flight recorder may reach back.
+const OLD: usize = 600;
+/// How far apart (ns) those are.
+const OLD_APART: u64 = 1_000_000_000;
 /// Readings of which the narrowest counts.
 const TRIES: usize = 12;
 
@@ -29,27 +37,62 @@ pub struct Pair {
 /// See the module's page.
 #[derive(Clone, Debug, Default)]
 pub struct Fit {
+    old: VecDeque<Pair>,
     pairs: VecDeque<Pair>,
 }
 
 impl Fit {
-    /// Takes in a moment. One that contradicts the last (either clock stood still or went back) is left
-    /// out: the counter was stopped, or the machine moved.
+    /// Takes in a moment, later than all before. One that contradicts the last (either clock stood still or
+    /// went back) begins anew: the counter was stopped, or the machine moved.
     pub fn add(&mut self, pair: Pair) {
-        if let Some(last) = self.pairs.back() {
+        if let Some(&last) = self.pairs.back() {
             if pair.ticks <= last.ticks || pair.nanoseconds <= last.nanoseconds {
-                self.pairs.clear();
+                self.forget();
             } else if self.pairs.len() >= 2 && !self.follows(pair) {
                 // A jump (a suspended machine): what was before says nothing of what comes.
-                let last = *last;
-                self.pairs.clear();
+                self.forget();
                 self.pairs.push_back(last);
+            } else if self.pairs.len() >= 2
+                && pair.nanoseconds - self.pairs[self.pairs.len() - 2].nanoseconds < APART
+            {
+                self.pairs.pop_back();
             }
         }
         if self.pairs.len() == KEPT {
-            self.pairs.pop_front();
+            self.pairs
+                .pop_front()
+                .into_iter()
+                .for_each(|pair| self.grow_old(pair));
         }
         self.pairs.push_back(pair);
+    }
+
+    fn forget(&mut self) {
+        self.old.clear();
+        self.pairs.clear();
+    }
+
+    fn grow_old(&mut self, pair: Pair) {
+        if let Some(last) = self.old.back()
+            && pair.nanoseconds.saturating_sub(last.nanoseconds) < OLD_APART
+        {
+            return;
+        }
+        if self.old.len() == OLD {
+            self.old.pop_front();
+        }
+        self.old.push_back(pair);
+    }
+
+    fn len(&self) -> usize {
+        self.old.len() + self.pairs.len()
+    }
+
+    fn get(&self, index: usize) -> Option<&Pair> {
+        match index.checked_sub(self.old.len()) {
+            None => self.old.get(index),
+            Some(index) => self.pairs.get(index),
+        }
     }
 
     /// Whether a pair is where the slope so far leads to, within a tenth of the way.
@@ -58,24 +101,99 @@ impl Fit {
         else {
             return true;
         };
-        let way = pair.nanoseconds.max(expected) - last.nanoseconds;
+        let way = pair
+            .nanoseconds
+            .max(expected)
+            .saturating_sub(last.nanoseconds);
         pair.nanoseconds.abs_diff(expected) <= way / 10 + 1000
+    }
+
+    /// For many readings that are near one another.
+    pub fn conversion(&self) -> Conversion<'_> {
+        Conversion {
+            fit: self,
+            line: None,
+        }
     }
 
     /// The time of a counter's reading; `None` before there are two pairs.
     pub fn nanoseconds(&self, ticks: u64) -> Option<u64> {
-        let after = self.pairs.partition_point(|pair| pair.ticks < ticks);
+        self.line(ticks)?.at(ticks)
+    }
+
+    /// The line that a counter's reading lies on.
+    fn line(&self, ticks: u64) -> Option<Line> {
+        let before = |pairs: &VecDeque<Pair>| pairs.partition_point(|pair| pair.ticks < ticks);
+        let after = match before(&self.pairs) {
+            0 => before(&self.old),
+            recent => self.old.len() + recent,
+        };
         // Outside the pairs the nearest two are extended.
-        let second = after.clamp(1, self.pairs.len().max(2) - 1);
-        let (first, second) = (self.pairs.get(second - 1)?, self.pairs.get(second)?);
-        let (span, time) = (
-            second.ticks - first.ticks,
-            second.nanoseconds - first.nanoseconds,
-        );
-        let distance = i128::from(ticks) - i128::from(first.ticks);
-        let nanoseconds = i128::from(first.nanoseconds)
-            + distance.saturating_mul(i128::from(time)) / i128::from(span);
-        u64::try_from(nanoseconds).ok()
+        let index = after.clamp(1, self.len().max(2) - 1);
+        let (first, second) = (self.get(index - 1)?, self.get(index)?);
+        // The first and the last line go on for ever.
+        let from = if index == 1 { 0 } else { first.ticks };
+        let to = if index == self.len() - 1 {
+            u64::MAX
+        } else {
+            second.ticks
+        };
+        Some(Line {
+            first: *first,
+            span: second.ticks - first.ticks,
+            time: second.nanoseconds - first.nanoseconds,
+            from,
+            to,
+        })
+    }
+}
+
+/// The line through two moments.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    first: Pair,
+    span: u64,
+    time: u64,
+    /// Readings that lie on it.
+    from: u64,
+    to: u64,
+}
+
+impl Line {
+    fn at(&self, ticks: u64) -> Option<u64> {
+        let distance = i128::from(ticks) - i128::from(self.first.ticks);
+        let time = distance.saturating_mul(i128::from(self.time)) / i128::from(self.span);
+        u64::try_from(i128::from(self.first.nanoseconds) + time).ok()
+    }
+}
+
+/// See [`Fit::conversion`].
+#[derive(Clone, Debug)]
+pub struct Conversion<'a> {
+    fit: &'a Fit,
+    /// The line of the last reading, and its slope in 2⁻³² ns.
+    line: Option<(Line, u64)>,
+}
+
+impl Conversion<'_> {
+    /// As [`Fit::nanoseconds`].
+    #[inline]
+    pub fn nanoseconds(&mut self, ticks: u64) -> Option<u64> {
+        if let Some((line, slope)) = &self.line
+            && (line.from..=line.to).contains(&ticks)
+            && let Some(distance) = ticks.checked_sub(line.first.ticks)
+            // On a longer way the slope's last bit would count.
+            && distance < 1 << 32
+        {
+            let time = (u128::from(distance) * u128::from(*slope)) >> 32;
+            return line.first.nanoseconds.checked_add(time as u64);
+        }
+        let line = self.fit.line(ticks)?;
+        let slope = (u128::from(line.time) << 32) / u128::from(line.span);
+        if let Ok(slope) = u64::try_from(slope) {
+            self.line = Some((line, slope));
+        }
+        line.at(ticks)
     }
 }
 
@@ -161,6 +279,20 @@ mod tests {
             if let Some(found) = ahead.nanoseconds(middle) {
                 assert!(found.abs_diff(truth) <= 2, "{found} {truth}");
             }
+        }
+    }
+
+    #[test]
+    fn many_readings_are_converted_as_single_ones_are() {
+        let mut fit = Fit::default();
+        let pairs = simulate(40, 2.6e9, |round| 1.0 + round as f64 * 1e-7);
+        pairs.iter().for_each(|pair| fit.add(*pair));
+        let mut conversion = fit.conversion();
+        let (first, last) = (pairs[0].ticks - 1000, pairs[39].ticks + 52_000_000);
+        for ticks in (first..last).step_by(999_983).chain([0, u64::MAX, first]) {
+            let (one, many) = (fit.nanoseconds(ticks), conversion.nanoseconds(ticks));
+            let error = one.unwrap_or(0).abs_diff(many.unwrap_or(0));
+            assert!(error <= 1, "{ticks}: {one:?} {many:?}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The rings of the SDK in a process as a source: application events at the price of a clock reading.
+//! The rings of the SDK as a source: application events at the price of a clock reading.
 //!
 //! ```text
 //! start   find the memfd, check it, take it, want events, ask the helper
@@ -6,42 +6,59 @@
 //! finish  want nothing, ask, drain what is left
 //! ```
 //! After the flush every append that began before T0 is before the heads, so nothing older than T0 can
-//! come later. Without a helper thread (a child of fork) nobody flushes: then a window is held back.
-//! When the target dies, the mapping stays: what was committed is still given.
+//! come later. Where nobody flushes (no helper thread; children, which append to their parent's region)
+//! a window is held back instead. When a process dies, the mapping stays: what was committed is still
+//! given.
+//!
+//! A source has all regions of the target, those it makes later, and, where children are followed, those
+//! of its descendants. Events are wanted by what they are called and what fields they have, of all regions
+//! alike. In a round the ring that is furthest behind is drained next, a piece at a time, and a round ends
+//! after so many records: rings of any size cost a bounded memory, and stay in step.
 
 mod clock;
+mod decode;
+mod find;
+mod people;
 mod shared;
+mod snapshot;
+mod taken;
 
-use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tracebraid_bpf::record::{LostReason, Text};
+use tracebraid_bpf::record::LostReason;
 use tracebraid_bpf::spec::{Filter, ProbeId};
-use tracebraid_ring::{Consumer, Region};
 use tracebraid_wire::kind::FieldKind;
-use tracebraid_wire::record::{FieldRef, Fields, Header};
-use tracebraid_wire::region::{self, CLOCK_TSC};
-use tracebraid_wire::schema::Schema;
 
-use super::slots::{slot_value, text_value};
+use super::decode::Decoder;
 use super::{Count, LostPlaces, Rings, Share, note_loss};
 use crate::error::Result;
-use crate::event::{Comm, Event, Probe, Value, What};
+use crate::event::{Comm, Event, Probe, What};
 
-pub use clock::{Fit, Pair, now, read};
-use shared::Shared;
+pub use clock::{Conversion, Fit, Pair, now, read};
+pub use snapshot::{Asked, Held, held_by};
 
-/// How long the helper may take to switch keys.
-const ANSWER: Duration = Duration::from_secs(2);
+use find::FileId;
+use taken::{ANSWER, Findings, Round, Taken, Wish};
+
 /// How long a flush may take; past it a round goes on with the hold-back.
 const FLUSH: Duration = Duration::from_millis(5);
+/// How long nobody is asked for a flush again who did not answer one.
+const NO_FLUSH: Duration = Duration::from_millis(250);
 /// What is held back where nobody flushes, ns. An append takes far less, unless its thread is preempted in
 /// the middle of it: then it starts again.
 const HOLD_BACK: u64 = 2_000_000;
-/// How long a thread's name is believed.
-const NAME: Duration = Duration::from_millis(500);
+/// Records of a round at most.
+const ROUND: usize = 64 * 1024;
+/// Records that are taken from a ring before the one that is furthest behind is looked for again.
+const PIECE: usize = 2048;
+/// How often regions are looked for.
+const LOOK: Duration = Duration::from_millis(250);
+/// How often where somebody waits for it.
+const SOON: Duration = Duration::from_millis(5);
+/// How long a program that was started may take until it has its rings.
+const START: Duration = Duration::from_secs(2);
 
 /// A tracepoint that a region's directory lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,8 +71,21 @@ pub struct Listed {
     pub provider: String,
     /// Name.
     pub name: String,
+    /// The print format, or empty.
+    pub print: String,
     /// Fields in order.
     pub fields: Vec<(String, FieldKind)>,
+}
+
+impl Listed {
+    /// What it is called and how it prints.
+    pub fn decoder(&self) -> Decoder {
+        let fields = self
+            .fields
+            .iter()
+            .map(|(name, kind)| (name.as_str(), *kind));
+        Decoder::application(&self.provider, &self.name, &self.print, fields)
+    }
 }
 
 /// A tracepoint that is wanted from the rings.
@@ -63,291 +93,538 @@ pub struct Listed {
 pub struct Wanted {
     /// Its number in the session.
     pub probe: ProbeId,
-    /// Its event id.
-    pub event: u16,
     /// What it is called and how it prints.
     pub what: Arc<Probe>,
     /// Its fields' kinds.
     pub kinds: Vec<FieldKind>,
+    /// Whether it is wanted of the target itself: not where its hits come by another way already.
+    pub in_target: bool,
 }
 
-/// The rings of one region.
+/// A tracepoint that is wanted, and what became of it.
+struct Point {
+    probe: ProbeId,
+    what: Arc<Probe>,
+    kinds: Vec<FieldKind>,
+    in_target: bool,
+    delivered: u64,
+    places: LostPlaces,
+}
+
+impl Point {
+    /// One that is looked at without a session.
+    fn of_listed(listed: &Listed) -> Point {
+        Point {
+            probe: ProbeId(0),
+            what: Arc::clone(listed.decoder().probe()),
+            kinds: listed.fields.iter().map(|(_, kind)| *kind).collect(),
+            in_target: true,
+            delivered: 0,
+            places: LostPlaces::new(),
+        }
+    }
+
+    fn is(&self, listed: &Listed) -> bool {
+        let what = &self.what;
+        let is_field = |((name, kind), (field, own)): (&(String, FieldKind), _)| {
+            let (field, own): (&crate::event::Field, &FieldKind) = (field, own);
+            *name == field.name && kind == own
+        };
+        listed.provider == what.group
+            && listed.name == what.name
+            && listed.fields.len() == self.kinds.len()
+            && listed
+                .fields
+                .iter()
+                .zip(what.fields.iter().zip(&self.kinds))
+                .all(is_field)
+    }
+}
+
+/// How rings are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct How {
+    /// Events of children and of what they start, too.
+    pub follow: bool,
+    /// The rings become a flight recorder: nothing is taken out of them.
+    pub recorder: bool,
+    /// The target has just been started: what it records until its rings are found is waited for.
+    pub started: bool,
+}
+
+/// See the module's page.
 pub struct SdkRings {
-    shared: Shared,
-    consumers: Vec<Consumer<Arc<Region>>>,
+    /// The target, as we number it.
+    target: u32,
+    how: How,
+    regions: Vec<Taken>,
+    points: Vec<Point>,
     fit: Fit,
-    /// What the target's CLOCK_MONOTONIC is ahead of ours (a time namespace), ns.
-    ahead: i64,
-    pid: u32,
-    wanted: HashMap<u16, Wanted>,
-    delivered: HashMap<u16, u64>,
-    losses: HashMap<(usize, u16), u32>,
-    places: BTreeMap<u16, LostPlaces>,
-    names: HashMap<u32, (Comm, Instant)>,
-    last_round: u64,
-    ended: Vec<usize>,
-    warnings: Vec<String>,
     /// Only events of these threads; empty means all.
     threads: Vec<u32>,
     /// Only events of these CPUs; empty means all.
     cpus: Vec<u32>,
-}
-
-/// Where the regions of a process are; empty where its program was not initialised for rings.
-pub fn regions(pid: u32) -> Vec<PathBuf> {
-    shared::of_process(pid)
+    /// Regions that cannot be taken: said once.
+    refused: HashSet<FileId>,
+    next_look: Instant,
+    /// Until then nothing is final, since the rings of what was started are not found yet.
+    waits_until: Option<Instant>,
+    /// Who did not answer a flush is not asked before.
+    next_flush: Instant,
+    last_round: u64,
+    has_backlog: bool,
+    stopped: bool,
+    warnings: Vec<String>,
 }
 
 impl SdkRings {
-    /// Takes a region of a process. Nothing is wanted yet.
+    /// Takes the regions that the target has by now, and those to come.
     ///
     /// # Errors
-    /// It is none that we know, or somebody else has it.
-    pub fn take(path: &PathBuf, pid: u32, filter: &Filter) -> Result<SdkRings> {
-        let shared = Shared::take(path, pid)?;
-        let region = shared.region();
-        let rings = region.geometry().rings();
-        // What an earlier reader left behind is nobody's.
-        let consumers: Vec<_> = (0..rings)
-            .map(|ring| Consumer::new(Arc::clone(region), ring))
-            .collect();
+    /// One for each region that is none we know, or that somebody else has.
+    pub fn of(target: u32, filter: &Filter, how: How) -> (SdkRings, Vec<crate::error::Error>) {
         let mut fit = Fit::default();
         fit.add(read());
-        let mut taken = SdkRings {
-            consumers,
+        let mut rings = SdkRings {
+            target,
+            how,
+            regions: Vec::new(),
+            points: Vec::new(),
             fit,
-            ahead: time_offset(pid),
-            pid,
-            wanted: HashMap::new(),
-            delivered: HashMap::new(),
-            losses: HashMap::new(),
-            places: BTreeMap::new(),
-            names: HashMap::new(),
-            last_round: now(),
-            ended: Vec::new(),
-            warnings: Vec::new(),
             threads: filter.threads.clone(),
             cpus: filter.cpus.clone(),
-            shared,
+            refused: HashSet::new(),
+            next_look: Instant::now(),
+            waits_until: how.started.then(|| Instant::now() + START),
+            next_flush: Instant::now(),
+            last_round: now(),
+            has_backlog: false,
+            stopped: false,
+            warnings: Vec::new(),
         };
-        taken.empty();
-        Ok(taken)
+        let errors = rings.look_at(target);
+        (rings, errors)
     }
 
-    /// The tracepoints that the region lists by now. The helper is asked to look for new libraries first.
-    pub fn listed(&self) -> Vec<Listed> {
-        self.shared.ask(ANSWER);
-        let directory = self.shared.directory();
-        region::listed(&directory)
-            .filter_map(|point| {
-                let schema = Schema::parse(point.schema).ok()?;
-                Some(Listed {
-                    event: point.event,
-                    row: point.row,
-                    provider: schema.provider.to_owned(),
-                    name: schema.name.to_owned(),
-                    fields: schema
-                        .fields()
-                        .map(|(name, kind)| (name.to_owned(), kind))
-                        .collect(),
-                })
-            })
+    /// The target, as we number it.
+    pub fn target(&self) -> u32 {
+        self.target
+    }
+
+    /// Has something said.
+    pub fn warn(&mut self, warning: String) {
+        self.warnings.push(warning);
+    }
+
+    /// Whether the target has rings that were taken.
+    pub fn has_rings(&self) -> bool {
+        self.regions.iter().any(|region| region.wish.is_target)
+    }
+
+    /// Whether the target has rings that somebody in it switches events on for.
+    pub fn has_helper(&self) -> bool {
+        let helped = |region: &Taken| region.wish.is_target && region.shared.header().helper != 0;
+        self.regions.iter().any(helped)
+    }
+
+    /// Whether a program that was just started may still make its rings.
+    pub fn is_awaited(&self) -> bool {
+        self.waits_until.is_some()
+    }
+
+    /// Gives up what was wanted of the target.
+    pub fn want_no_points(&mut self) {
+        self.points.clear();
+        for region in &mut self.regions {
+            region.want_nothing();
+            region.forget_points();
+        }
+    }
+
+    /// The tracepoints that the target's regions list by now. Helpers are asked to look for new libraries
+    /// first.
+    pub fn listed(&mut self) -> Vec<Listed> {
+        let mut listed = Vec::new();
+        for region in self.regions.iter_mut().filter(|it| it.wish.is_target) {
+            region.shared.ask(ANSWER);
+            region.sync(&self.points);
+            let directory = region.shared.directory(0);
+            let entries = tracebraid_wire::region::listed(&directory);
+            listed.extend(entries.filter_map(|point| Listed::read(&point)));
+        }
+        listed
+    }
+
+    /// What regions list that nobody wants yet, each once.
+    pub fn unknown(&mut self) -> Vec<Listed> {
+        self.regions
+            .iter_mut()
+            .flat_map(|region| std::mem::take(&mut region.unknown))
             .collect()
     }
 
-    /// Wants further events.
+    /// Wants further events, of all regions.
     pub fn want(&mut self, wanted: Vec<Wanted>) {
-        for one in wanted {
-            for ring in 0..self.cpu_rings() {
-                self.losses
-                    .insert((ring, one.event), self.shared.losses(ring, one.event));
-            }
-            self.shared.want(one.event, true);
-            self.wanted.insert(one.event, one);
-        }
-        if !self.shared.ask(ANSWER) {
-            self.warnings.push(format!(
-                "the helper thread of process {} does not answer: its tracepoints may not be on",
-                self.pid
-            ));
-        }
-    }
-
-    fn cpu_rings(&self) -> usize {
-        self.shared.header().cpu_rings as usize
-    }
-
-    /// Throws away what the rings hold from before.
-    fn empty(&mut self) {
-        for consumer in &mut self.consumers {
-            // A damaged ring is reported when it is read for somebody.
-            let _ = consumer.drain(consumer.head(), |_| ());
-        }
-    }
-
-    /// Drains what the rings hold; with a promise for each.
-    fn drain(&mut self, shares: &mut Vec<Share>, ended: &mut Vec<usize>) {
-        let begin = now();
-        let flushed = self.shared.flush(FLUSH);
-        let until = if flushed {
-            begin
-        } else {
-            begin.saturating_sub(HOLD_BACK)
+        let point = |wanted: Wanted| Point {
+            probe: wanted.probe,
+            what: wanted.what,
+            kinds: wanted.kinds,
+            in_target: wanted.in_target,
+            delivered: 0,
+            places: LostPlaces::new(),
         };
-        let heads: Vec<u64> = self.consumers.iter().map(Consumer::head).collect();
-        self.fit.add(read());
-        let mut raw: Vec<(usize, Vec<u64>)> = Vec::new();
-        let (cpus, pid) = (self.cpu_rings().max(1), self.pid);
-        for (consumer, head) in self.consumers.iter_mut().zip(heads) {
-            let ring = consumer.ring();
-            if consumer.is_damaged() {
-                continue;
-            }
-            if let Err(damage) = consumer.drain(head, |record| raw.push((ring, record.to_vec()))) {
+        self.points.extend(wanted.into_iter().map(point));
+        for region in &mut self.regions {
+            region.look_through_again();
+            let any = region.sync(&self.points) | region.adopt(&self.points);
+            if any && !region.shared.ask(ANSWER) && region.shared.header().helper != 0 {
                 self.warnings.push(format!(
-                    "damaged ring on CPU {} of process {pid}: {damage:?}; the others go on",
-                    ring % cpus
+                    "the helper thread of process {} does not answer: its tracepoints may not be on",
+                    region.pid
                 ));
-                ended.push(ring);
-                self.ended.push(ring);
             }
         }
-        let first = shares.len();
-        shares.extend(
-            (0..self.consumers.len())
-                .filter(|ring| !self.ended.contains(ring))
-                .map(|ring| Share {
-                    ring,
-                    until,
-                    events: Vec::new(),
-                }),
-        );
-        for (ring, record) in raw {
-            let Some(event) = self.event(ring, &record) else {
-                continue;
-            };
-            if let Some(share) = shares[first..].iter_mut().find(|share| share.ring == ring) {
-                share.events.push(event);
-            }
-        }
-        self.lost_since(begin, &mut shares[first..]);
-        self.last_round = begin;
     }
 
-    fn event(&mut self, ring: usize, record: &[u64]) -> Option<Event> {
-        let header = Header::parse(record[0], record[1])?;
-        let time = match self.shared.header().clock {
-            CLOCK_TSC => self.fit.nanoseconds(header.time)?,
-            _ => header.time.saturating_add_signed(-self.ahead),
+    /// Looks for regions when it is time: of the target, which makes them when it calls `init()`, anew after
+    /// it starts another program, and of its descendants. Whether there are new ones.
+    pub fn look(&mut self) -> bool {
+        let start = Instant::now();
+        if start < self.next_look || self.stopped {
+            return false;
+        }
+        for region in &mut self.regions {
+            region.has_ended = region.has_ended || !region.is_there();
+        }
+        let before = self.regions.len();
+        let live = |region: &Taken| region.wish.is_target && !region.has_ended;
+        if !self.regions.iter().any(live) {
+            let target = self.target;
+            self.look_and_say(target);
+        }
+        if self.how.follow {
+            let mut family = self.family();
+            let descendants = find::descendants(&family);
+            family.extend(descendants);
+            family.retain(|pid| *pid != self.target);
+            for pid in family {
+                self.look_and_say(pid);
+            }
+        }
+        // What takes long is done more rarely: a tenth of the time at most.
+        let pause = match self.waits_until {
+            Some(_) => SOON,
+            // Programs that it starts wait for us.
+            None if self.how.started && self.how.follow => 4 * SOON,
+            None => LOOK,
         };
-        let cpu = (ring % self.cpu_rings().max(1)) as u32;
-        let asked = |list: &[u32], one| list.is_empty() || list.contains(&one);
-        if !asked(&self.threads, header.tid) || !asked(&self.cpus, cpu) {
-            return None;
-        }
-        let comm = self.name_of(header.tid);
-        let wanted = self.wanted.get(&header.event)?;
-        let body: Vec<u8> = record[2..]
-            .iter()
-            .flat_map(|word| word.to_le_bytes())
-            .collect();
-        let mut fields = Fields::new(&body);
-        let values = wanted.kinds.iter().map(|&kind| {
-            fields
-                .next(kind)
-                .map_or(Value::NotCaptured, |field| value(kind, field))
-        });
-        let values = values.collect();
-        *self.delivered.entry(header.event).or_default() += 1;
-        Some(Event {
-            time,
-            cpu,
-            pid: self.pid,
-            tid: header.tid,
-            comm,
-            late: false,
-            what: What::Hit {
-                probe: Arc::clone(&wanted.what),
-                values,
-            },
-        })
+        self.next_look = Instant::now() + pause.max(start.elapsed() * 10);
+        self.regions.len() > before
     }
 
-    /// What the target counted as lost since the last round.
-    fn lost_since(&mut self, before: u64, shares: &mut [Share]) {
-        let events: Vec<u16> = self.wanted.keys().copied().collect();
-        for ring in 0..self.cpu_rings() {
-            for &event in &events {
-                let now = self.shared.losses(ring, event);
-                let last = self.losses.insert((ring, event), now).unwrap_or(now);
-                let count = now.wrapping_sub(last);
-                if count == 0 {
-                    continue;
+    /// Looks for regions that the target may have made with a library that it has loaded.
+    pub fn look_for_libraries(&mut self) {
+        let target = self.target;
+        self.look_and_say(target);
+    }
+
+    /// The processes that are known to be the target's.
+    fn family(&self) -> Vec<u32> {
+        let mut family = vec![self.target];
+        for region in &self.regions {
+            for pid in [region.pid].iter().chain(region.people.children()) {
+                if !family.contains(pid) {
+                    family.push(*pid);
                 }
-                note_loss(
-                    &mut self.places,
-                    event,
-                    LostReason::RingFull,
-                    ring as u32,
-                    count.into(),
-                );
-                let Some(wanted) = self.wanted.get(&event) else {
-                    continue;
-                };
-                let lost = Event {
-                    time: before,
-                    cpu: ring as u32,
+            }
+        }
+        family
+    }
+
+    /// Whether somebody who is followed lives although the target has ended.
+    pub fn is_followed_alive(&mut self) -> bool {
+        self.how.follow
+            && self.regions.iter_mut().any(|region| {
+                region.has_living_children() || !region.wish.is_target && find::is_alive(region.pid)
+            })
+    }
+
+    fn look_and_say(&mut self, pid: u32) {
+        for error in self.look_at(pid) {
+            self.warnings.push(error.with_causes());
+        }
+    }
+
+    /// Takes the regions of a process that are its own and not taken yet.
+    fn look_at(&mut self, pid: u32) -> Vec<crate::error::Error> {
+        let mut errors = Vec::new();
+        let is_target = pid == self.target;
+        for (path, id) in find::of_process(pid) {
+            let is_known = self.regions.iter().any(|region| region.id == id);
+            if is_known || self.refused.contains(&id) {
+                continue;
+            }
+            // A child of fork has its parent's region too.
+            let owner = shared::Shared::owner(&path);
+            if owner.is_some() && owner != find::numbers(pid).last().copied() {
+                continue;
+            }
+            let wish = Wish {
+                is_target,
+                children: self.how.follow,
+                recorder: self.how.recorder,
+            };
+            match Taken::take(path, id, pid, wish, &mut self.warnings) {
+                Ok(mut region) => {
+                    if region.sync(&self.points) {
+                        region.shared.ask(ANSWER);
+                    }
+                    self.waits_until = self.waits_until.filter(|_| !is_target);
+                    self.regions.push(region);
+                }
+                Err(error) => {
+                    self.refused.insert(id);
+                    errors.push(error);
+                }
+            }
+        }
+        errors
+    }
+
+    /// Asks every helper for a flush. Up to which time everything is visible then.
+    fn flush(&mut self, begin: u64) -> u64 {
+        let may_ask = Instant::now() >= self.next_flush;
+        let mut until = begin;
+        for region in &mut self.regions {
+            region.has_ended |= region.shared.has_ended();
+        }
+        let asked: Vec<Option<u32>> = self
+            .regions
+            .iter()
+            .map(|region| {
+                let asks = may_ask && !region.has_ended;
+                asks.then(|| region.shared.ask_flush()).flatten()
+            })
+            .collect();
+        let deadline = Instant::now() + FLUSH;
+        for (region, number) in self.regions.iter().zip(asked) {
+            if region.has_ended {
+                continue;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let flushed = number.is_some_and(|number| region.shared.flushed(number, left));
+            if number.is_some() && !flushed {
+                self.next_flush = Instant::now() + NO_FLUSH;
+                // It may be gone.
+                self.next_look = Instant::now();
+            }
+            if !flushed {
+                until = begin.saturating_sub(HOLD_BACK);
+            }
+        }
+        // After `begin`: a child that is not counted yet appends what is of a later time.
+        let any_child = |region: &Taken| region.wish.children && region.shared.children() != 0;
+        if self.regions.iter().any(any_child) {
+            until = until.min(begin.saturating_sub(HOLD_BACK));
+        }
+        until
+    }
+
+    /// Drains what the rings hold, a round of it. Nothing older than the time it returns will come later.
+    fn drain(&mut self, events: &mut Vec<Event>) -> u64 {
+        let begin = now();
+        let until = self.flush(begin);
+        let mut behind: Vec<Behind> = Vec::new();
+        for (index, region) in self.regions.iter().enumerate() {
+            for (reading, ring) in region.readings.iter().enumerate() {
+                let head = ring.consumer.head();
+                if !ring.consumer.is_damaged() && head != ring.consumer.consumed() {
+                    behind.push(Behind {
+                        region: index,
+                        reading,
+                        head,
+                    });
+                }
+            }
+        }
+        self.fit.add(read());
+        let mut findings = Findings::default();
+        let mut round = Round {
+            conversion: self.fit.conversion(),
+            now: now(),
+            region: 0,
+            points: &mut self.points,
+            only: None,
+            threads: &self.threads,
+            cpus: &self.cpus,
+            events,
+            findings: &mut findings,
+        };
+        let mut left = ROUND;
+        while left > 0 && !behind.is_empty() {
+            let last = |one: &Behind| self.regions[one.region].readings[one.reading].last;
+            let Some(next) = (0..behind.len()).min_by_key(|&index| last(&behind[index])) else {
+                break;
+            };
+            let Behind {
+                region,
+                reading,
+                head,
+            } = behind[next];
+            round.region = region;
+            let taken = self.regions[region].drain(reading, head, PIECE.min(left), &mut round);
+            left -= taken.min(left);
+            let consumer = &self.regions[region].readings[reading].consumer;
+            if taken == 0 || consumer.is_damaged() || consumer.consumed() == head {
+                behind.swap_remove(next);
+            }
+        }
+        // Of a ring that was left in the middle nothing older than its last record comes.
+        let until = behind
+            .iter()
+            .map(|one| self.regions[one.region].readings[one.reading].last)
+            .fold(until, u64::min);
+        self.has_backlog = !behind.is_empty();
+        self.settle(findings, events);
+        match self.waits_until {
+            Some(end) if Instant::now() < end => 0,
+            _ => {
+                self.waits_until = None;
+                until
+            }
+        }
+    }
+
+    /// What a round found out beside its events.
+    fn settle(&mut self, findings: Findings, events: &mut [Event]) {
+        self.warnings.extend(findings.warnings);
+        // Somebody may have been introduced in a ring that was drained later.
+        let now = now();
+        for stranger in findings.strangers {
+            let person = self.regions[stranger.region].person(stranger.key, now);
+            if let Some(event) = events
+                .get_mut(stranger.event)
+                .filter(|_| !person.is_stranger)
+            {
+                (event.pid, event.tid, event.comm) = (person.pid, person.tid, person.comm);
+            }
+        }
+        for pid in findings.with_region {
+            if self.how.follow {
+                self.look_and_say(pid);
+            }
+        }
+        for region in &mut self.regions {
+            if !self.stopped && region.sync(&self.points) {
+                // It answers when it has come round.
+                region.shared.ask(Duration::ZERO);
+            }
+        }
+    }
+
+    /// What was counted as lost since the last round, as events.
+    fn lost(&mut self, time: u64, events: &mut Vec<Event>) {
+        for region in &mut self.regions {
+            for (index, cpu, count) in region.lost() {
+                let point = &mut self.points[index];
+                let mut places = BTreeMap::from([((), std::mem::take(&mut point.places))]);
+                note_loss(&mut places, (), LostReason::RingFull, cpu, count.into());
+                point.places = places.remove(&()).unwrap_or_default();
+                events.push(Event {
+                    time,
+                    cpu,
                     pid: 0,
                     tid: 0,
                     comm: Comm::default(),
                     late: false,
                     what: What::Lost {
-                        probe: Arc::clone(&wanted.what),
+                        probe: Arc::clone(&point.what),
                         count: count.into(),
                         after: self.last_round,
                         reason: LostReason::RingFull,
                     },
-                };
-                if let Some(share) = shares.iter_mut().find(|share| share.ring == ring) {
-                    share.events.push(lost);
-                }
+                });
             }
         }
     }
 
-    /// The thread's name, as it was within the last half second.
-    fn name_of(&mut self, tid: u32) -> Comm {
-        let now = Instant::now();
-        if let Some((name, read)) = self.names.get(&tid)
-            && now.duration_since(*read) < NAME
-        {
-            return *name;
-        }
-        let known = self.names.get(&tid).map(|(name, _)| *name);
-        let name = read_name(self.pid, tid).or(known).unwrap_or_default();
-        self.names.insert(tid, (name, now));
-        name
+    /// Lets regions go whose process has ended and that are empty.
+    fn let_go(&mut self) {
+        let drained = |region: &Taken| {
+            region.readings.iter().all(|ring| {
+                ring.consumer.is_damaged() || ring.consumer.head() == ring.consumer.consumed()
+            })
+        };
+        let recorder = self.how.recorder;
+        self.regions.retain_mut(|region| {
+            !region.has_ended || recorder || region.has_living_children() || !drained(region)
+        });
     }
+
+    /// Whether rings were left in the middle by the last round.
+    pub fn has_backlog(&self) -> bool {
+        self.has_backlog
+    }
+
+    /// Wants nothing any more. What the rings hold is still there to be drained.
+    pub fn stop(&mut self) {
+        self.stopped = true;
+        self.waits_until = None;
+        for region in &self.regions {
+            region.want_nothing();
+        }
+        for region in &mut self.regions {
+            // A target that has died does not answer; its rings are read all the same.
+            if !region.has_ended && region.is_there() {
+                region.shared.ask(ANSWER);
+            }
+        }
+    }
+}
+
+/// A ring with something to be drained.
+struct Behind {
+    region: usize,
+    reading: usize,
+    head: u64,
 }
 
 impl Rings for SdkRings {
     fn rings(&self) -> usize {
-        self.consumers.len()
+        1
     }
 
-    fn round(&mut self, shares: &mut Vec<Share>, ended: &mut Vec<usize>) -> Result<()> {
-        self.drain(shares, ended);
+    fn round(&mut self, shares: &mut Vec<Share>, _ended: &mut Vec<usize>) -> Result<()> {
+        let mut events = Vec::new();
+        let until = if self.how.recorder {
+            self.fit.add(read());
+            now()
+        } else {
+            let begin = now();
+            let until = self.drain(&mut events);
+            self.lost(begin, &mut events);
+            self.last_round = begin;
+            until
+        };
+        self.let_go();
+        shares.push(Share {
+            ring: 0,
+            until,
+            events,
+        });
         Ok(())
     }
 
     fn finish(&mut self, shares: &mut Vec<Share>) -> Result<()> {
-        for &event in self.wanted.keys() {
-            self.shared.want(event, false);
+        if !self.stopped {
+            self.stop();
         }
-        // A target that has died does not answer; its rings are read all the same.
-        self.shared.ask(ANSWER);
-        let mut ended = Vec::new();
-        self.drain(shares, &mut ended);
+        loop {
+            self.round(shares, &mut Vec::new())?;
+            if !self.has_backlog {
+                break;
+            }
+        }
         for share in shares.iter_mut() {
             share.until = u64::MAX;
         }
@@ -355,70 +632,21 @@ impl Rings for SdkRings {
     }
 
     fn counts(&self) -> Vec<(Count, LostPlaces)> {
-        let count = |wanted: &Wanted| {
-            let delivered = self.delivered.get(&wanted.event).copied().unwrap_or(0);
-            let places = self.places.get(&wanted.event).cloned().unwrap_or_default();
-            let lost = places.iter().map(|place| place.2).sum();
+        let count = |point: &Point| {
+            let lost = point.places.iter().map(|place| place.2).sum();
             let count = Count {
-                probe: wanted.probe,
-                hits: delivered + lost,
-                delivered,
+                probe: point.probe,
+                hits: point.delivered + lost,
+                delivered: point.delivered,
                 lost,
                 missed: Some(0),
             };
-            (count, places)
+            (count, point.places.clone())
         };
-        self.wanted.values().map(count).collect()
+        self.points.iter().map(count).collect()
     }
 
     fn take_warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)
     }
-}
-
-fn value(kind: FieldKind, field: FieldRef<'_>) -> Value {
-    let required = FieldKind {
-        optional: false,
-        ..kind
-    };
-    match field {
-        FieldRef::Absent => Value::Absent,
-        FieldRef::Word(word) => slot_value(required, &[word]),
-        FieldRef::Wide(wide) => slot_value(required, &[wide as u64, (wide >> 64) as u64]),
-        FieldRef::Duration(seconds, fraction) => slot_value(required, &[seconds, fraction.into()]),
-        FieldRef::Bytes(bytes, full_length) => {
-            let text = Text::Bytes {
-                bytes: bytes.to_vec(),
-                full_length: full_length.into(),
-            };
-            text_value(kind.kind, Some(text))
-        }
-    }
-}
-
-fn read_name(pid: u32, tid: u32) -> Option<Comm> {
-    let bytes = std::fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
-    let mut name = [0; 16];
-    let bytes = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
-    let length = bytes.len().min(15);
-    name[..length].copy_from_slice(&bytes[..length]);
-    Some(Comm(name))
-}
-
-/// What a time namespace adds to the target's CLOCK_MONOTONIC beyond ours, ns.
-fn time_offset(pid: u32) -> i64 {
-    let offset = |who: &str| -> Option<i64> {
-        let text = std::fs::read_to_string(format!("/proc/{who}/timens_offsets")).ok()?;
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix("monotonic"))?;
-        let mut numbers = line.split_whitespace().map(str::parse::<i64>);
-        let (seconds, nanoseconds) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
-        Some(
-            seconds
-                .saturating_mul(1_000_000_000)
-                .saturating_add(nanoseconds),
-        )
-    };
-    offset(&pid.to_string()).unwrap_or(0) - offset("self").unwrap_or(0)
 }

@@ -8,119 +8,94 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::PathBuf;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tracebraid_ring::{Geometry, Region};
-use tracebraid_wire::region::{self, Header, RegionError, control};
+use tracebraid_wire::region::{self, Group, Header, RegionError, control};
 
+use super::clock::Pair;
 use crate::error::{Error, ErrorKind, Result};
 use crate::target::ProcessEnd;
 
-/// What the kernel calls the memfd.
-const LINK: &str = "/memfd:tracebraid (deleted)";
+/// Bytes of a snapshot's reason at most.
+const REASON: usize = 60;
 
 /// How often a wait looks whether the target is still there.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A region that this bridge owns, until it is dropped.
+/// A region of another process.
 pub(super) struct Shared {
     region: Arc<Region>,
     header: Header,
-    /// Of the target: whoever has ended answers nothing.
-    end: ProcessEnd,
-    /// Holds the exclusive lock of its open file description.
-    _owner: File,
+    /// Of its process: whoever has ended answers nothing. `None` where that cannot be watched.
+    end: Option<ProcessEnd>,
+    /// Holds the exclusive lock of its open file description, where the region was taken.
+    file: File,
+    is_ours: bool,
 }
 
-/// The regions of a process: one for each copy of the SDK in it that was initialised.
-pub(super) fn of_process(pid: u32) -> Vec<PathBuf> {
-    let named = |folder: &str| -> Vec<PathBuf> {
-        let entries = fs::read_dir(format!("/proc/{pid}/{folder}"))
-            .into_iter()
-            .flatten()
-            .flatten();
-        let is_ours =
-            |path: &PathBuf| fs::read_link(path).is_ok_and(|link| link.as_os_str() == LINK);
-        entries.map(|entry| entry.path()).filter(is_ours).collect()
-    };
-    // A daemon closes descriptors that it does not know; the mapping stays.
-    let mut found = named("fd");
-    if found.is_empty() {
-        found = named("map_files");
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // The helper would find out by itself; told, it is quicker. What cannot be unlocked goes with us.
+        if self.is_ours && lock(&self.file, libc::F_UNLCK).is_ok() {
+            self.ask(Duration::ZERO);
+        }
     }
-    let mut seen = Vec::new();
-    found.retain(
-        |path| match fs::metadata(path).map(|file| (file.dev(), file.ino())) {
-            Ok(id) if seen.contains(&id) => false,
-            Ok(id) => {
-                seen.push(id);
-                true
-            }
-            Err(_) => false,
-        },
-    );
-    found
 }
 
 impl Shared {
-    /// Opens a region and takes it.
+    /// Opens a region and takes it: it is this bridge's until it is dropped.
     ///
     /// # Errors
     /// It is no region of a version we know, or another bridge has it.
-    pub(super) fn take(path: &PathBuf, pid: u32) -> Result<Shared> {
-        let end = ProcessEnd::of(pid)?;
-        let cannot = |what: &str| {
-            Error::new(
-                ErrorKind::Target,
-                format!("the rings of process {pid}: {what}"),
-            )
-        };
+    pub(super) fn take(path: &Path, pid: u32) -> Result<Shared> {
+        let mut shared = Shared::open(path, pid)?;
+        let locked = lock(&shared.file, libc::F_WRLCK)
+            .map_err(|error| cannot(pid, "cannot be locked").because(error))?;
+        if locked {
+            shared.is_ours = true;
+            return Ok(shared);
+        }
+        Err(
+            cannot(pid, "are taken by another bridge, or by the program itself")
+                .hint("end the other bridge, or use --via usdt"),
+        )
+    }
+
+    /// Opens a region to look at it.
+    ///
+    /// # Errors
+    /// It is no region of a version we know.
+    pub(super) fn open(path: &Path, pid: u32) -> Result<Shared> {
         let file = File::options()
             .read(true)
             .write(true)
             .open(path)
-            .map_err(|error| cannot("cannot be opened").because(error))?;
-        let mut bytes = [0; region::HEADER_BYTES];
-        file.read_exact_at(&mut bytes, 0)
-            .map_err(|error| cannot("cannot be read").because(error))?;
-        let header = Header::parse(&bytes).map_err(|error| match error {
-            RegionError::Version(version) => cannot(&format!("are of version {version}"))
-                .hint("this bridge knows version 1: use the bridge that belongs to the program's SDK, or --via usdt"),
-            _ => cannot("begin with no header"),
-        })?;
-        let rings = header.rings as usize;
-        if rings > Geometry::MAX_RINGS {
-            return Err(cannot("claim to be more than can be"));
-        }
-        let header_bytes = region::header_bytes(rings).next_multiple_of(Geometry::PAGE);
-        let geometry = Geometry::new(
-            header_bytes,
-            rings,
-            usize::try_from(header.ring_bytes).unwrap_or(0),
-        )
-        .map_err(|bad| cannot(&format!("have impossible sizes ({bad:?})")))?;
-        if !lock(&file).map_err(|error| cannot("cannot be locked").because(error))? {
-            return Err(
-                cannot("are taken by another bridge, or by the program itself")
-                    .hint("end the other bridge, or use --via usdt"),
-            );
-        }
+            .map_err(|error| cannot(pid, "cannot be opened").because(error))?;
+        let (header, geometry) = read_header(&file, pid)?;
         let mapped = OwnedFd::from(
             file.try_clone()
-                .map_err(|error| cannot("cannot be mapped").because(error))?,
+                .map_err(|error| cannot(pid, "cannot be mapped").because(error))?,
         );
         let region = Region::open(mapped, geometry)
-            .map_err(|error| cannot("cannot be mapped").because(error))?;
+            .map_err(|error| cannot(pid, "cannot be mapped").because(error))?;
         Ok(Shared {
             region: Arc::new(region),
             header,
-            end,
-            _owner: file,
+            end: ProcessEnd::of(pid).ok(),
+            file,
+            is_ours: false,
         })
+    }
+
+    /// The process that a region belongs to, as that process numbers itself.
+    pub(super) fn owner(path: &Path) -> Option<u32> {
+        let file = File::open(path).ok()?;
+        read_header(&file, 0).ok().map(|(header, _)| header.pid)
     }
 
     /// The rings.
@@ -133,10 +108,67 @@ impl Shared {
         &self.header
     }
 
-    /// A copy of what the directory holds by now.
-    pub(super) fn directory(&self) -> Vec<u8> {
+    /// A copy of what the directory holds by now behind its first `known` bytes.
+    pub(super) fn directory(&self, known: usize) -> Vec<u8> {
         let used = self.word(control::DIRECTORY_USED).load(Ordering::Acquire) as usize;
-        self.copy(region::DIRECTORY, used.min(region::DIRECTORY_BYTES))
+        let used = used.min(region::DIRECTORY_BYTES) & !7;
+        let known = known & !7;
+        self.copy(region::DIRECTORY + known, used.saturating_sub(known))
+    }
+
+    /// Rings of one group.
+    pub(super) fn cpus(&self) -> usize {
+        self.header.cpu_rings as usize
+    }
+
+    /// How many children have appended something.
+    pub(super) fn children(&self) -> u32 {
+        self.word(control::CHILDREN).load(Ordering::SeqCst)
+    }
+
+    /// Whether no bridge has ever asked for anything.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.word(control::ASKED).load(Ordering::Acquire) == 0
+    }
+
+    /// What the process's own full rings do.
+    pub(super) fn mode(&self) -> u32 {
+        self.word(control::MODE).load(Ordering::Acquire)
+    }
+
+    /// Sets what they are to do. Takes effect with [`ask`](Self::ask); rings begin anew then.
+    pub(super) fn want_mode(&self, mode: u32) {
+        self.word(control::MODE_ASKED)
+            .store(mode, Ordering::Release);
+    }
+
+    /// How many snapshots the program has asked for.
+    pub(super) fn snapshots(&self) -> u32 {
+        self.word(control::SNAPSHOT).load(Ordering::Acquire)
+    }
+
+    /// Why it asked for the last one.
+    pub(super) fn reason(&self) -> String {
+        let at = region::CONTROL + control::SNAPSHOT_REASON;
+        let length = self.atomic(at).load(Ordering::Relaxed) as usize;
+        let bytes = self.copy(at + 4, length.min(REASON));
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// The moments in both clocks that the program has noted, in order.
+    pub(super) fn pairs(&self) -> Vec<Pair> {
+        let written = self.word(control::PAIRS).load(Ordering::Acquire) as usize;
+        let word = |at: usize| {
+            // SAFETY: within the header area, 8-aligned; both sides use it as an atomic.
+            unsafe { &*self.region.header().add(at).cast::<AtomicU64>() }.load(Ordering::Relaxed)
+        };
+        let pair = |place: usize| Pair {
+            ticks: word(region::PAIRS + 16 * place),
+            nanoseconds: word(region::PAIRS + 16 * place + 8),
+        };
+        let mut pairs: Vec<Pair> = (0..written.min(region::PAIRS_ROOM)).map(pair).collect();
+        pairs.sort_by_key(|pair| pair.ticks);
+        pairs
     }
 
     /// Events lost so far on a CPU's ring.
@@ -145,14 +177,14 @@ impl Shared {
             .load(Ordering::Relaxed)
     }
 
-    /// Sets whether an event is wanted. Takes effect with [`ask`](Self::ask).
-    pub(super) fn want(&self, event: u16, wanted: bool) {
+    /// Sets what is wanted of an event. Takes effect with [`ask`](Self::ask).
+    pub(super) fn want(&self, event: u16, wanted: u8) {
         // SAFETY: within the header area; the target reads it as a volatile byte.
         unsafe {
             self.region
                 .header()
                 .add(region::WANTED + usize::from(event))
-                .write_volatile(wanted.into())
+                .write_volatile(wanted)
         };
     }
 
@@ -165,15 +197,21 @@ impl Shared {
         self.header.helper != 0 && self.wait_for(control::ANSWERED, number, limit)
     }
 
-    /// After this, every append that began before is visible. Whether the helper answered in time.
-    pub(super) fn flush(&self, limit: Duration) -> bool {
+    /// Asks for a flush. Its number; `None` where nobody flushes.
+    pub(super) fn ask_flush(&self) -> Option<u32> {
         if self.header.helper == 0 {
-            return false;
+            return None;
         }
         let asked = self.word(control::FLUSH_ASKED);
         let number = asked.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
         // The helper waits on this one for both.
         wake(self.word(control::ASKED));
+        Some(number)
+    }
+
+    /// Waits for a flush. After it, every append that began before it was asked for is visible. Whether
+    /// that was in time.
+    pub(super) fn flushed(&self, number: u32, limit: Duration) -> bool {
         self.wait_for(control::FLUSHED, number, limit)
     }
 
@@ -187,7 +225,7 @@ impl Shared {
                 return true;
             }
             let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.end.has_come() {
+            if left.is_zero() || self.has_ended() {
                 return false;
             }
             // Nothing wakes us when the target ends.
@@ -207,6 +245,11 @@ impl Shared {
                 )
             };
         }
+    }
+
+    /// Whether its process has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.end.as_ref().is_some_and(ProcessEnd::has_come)
     }
 
     fn word(&self, which: usize) -> &AtomicU32 {
@@ -232,10 +275,52 @@ impl Shared {
     }
 }
 
-fn lock(file: &File) -> io::Result<bool> {
+fn cannot(pid: u32, what: &str) -> Error {
+    Error::new(
+        ErrorKind::Target,
+        format!("the rings of process {pid}: {what}"),
+    )
+}
+
+/// Reads and checks a header, and the sizes in it.
+fn read_header(file: &File, pid: u32) -> Result<(Header, Geometry)> {
+    let cannot = |what: &str| cannot(pid, what);
+    let mut bytes = [0; region::HEADER_BYTES];
+    file.read_exact_at(&mut bytes, 0)
+        .map_err(|error| cannot("cannot be read").because(error))?;
+    let header = Header::parse(&bytes).map_err(|error| match error {
+        RegionError::Version(version) => cannot(&format!("are of version {version}")).hint(format!(
+            "this bridge knows version {}: use the bridge that belongs to the program's SDK, or --via usdt",
+            region::VERSION
+        )),
+        _ => cannot("begin with no header"),
+    })?;
+    if header.cpu_rings > possible_cpus() {
+        return Err(cannot("claim to be more than this machine has CPUs"));
+    }
+    let rings = Group::ALL.len() * header.cpu_rings as usize;
+    let header_bytes = region::header_bytes(rings).next_multiple_of(Geometry::PAGE);
+    let ring_bytes = usize::try_from(header.ring_bytes).unwrap_or(0);
+    let geometry = Geometry::new(header_bytes, rings, ring_bytes)
+        .map_err(|bad| cannot(&format!("have impossible sizes ({bad:?})")))?;
+    Ok((header, geometry))
+}
+
+/// How many CPUs this machine can have.
+fn possible_cpus() -> u32 {
+    /// What a kernel for x86-64 can be built for.
+    const MOST: u32 = 8192;
+    let text = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let last = text.trim().rsplit(['-', ',']).next();
+    last.and_then(|cpu| cpu.parse::<u32>().ok())
+        .map_or(MOST, |cpu| cpu.saturating_add(1))
+}
+
+/// Locks or unlocks. Whether it could be had.
+fn lock(file: &File, kind: libc::c_int) -> io::Result<bool> {
     // SAFETY: all zeros is a valid flock.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
-    lock.l_type = libc::F_WRLCK as libc::c_short;
+    lock.l_type = kind as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;
     // SAFETY: a descriptor of ours and a filled lock.
     if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) } == 0 {

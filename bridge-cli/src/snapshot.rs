@@ -1,0 +1,95 @@
+//! `snapshot`: what the rings of a process hold, without stopping it.
+//!
+//! Of a flight recorder it is what was recorded last; of other rings what their reader has not taken yet,
+//! or, where there is none, what the program recorded unasked. Nothing is taken out, nobody is asked: it
+//! works beside an attached bridge, on a stopped process, and on one whose helper thread hangs.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::Event;
+use crate::export::{self, Outcome, Sink};
+use crate::selector::{Scope, Selector};
+use crate::source::sdk_ring;
+
+/// What `snapshot` is asked to do.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The process, as the bridge's user numbers it.
+    pub pid: u32,
+    /// Which tracepoints; empty means all.
+    pub selectors: Vec<Selector>,
+    /// Where to write; `None` is the standard output.
+    pub output: Option<PathBuf>,
+    /// Name of the format (`export::formats`).
+    pub format: String,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// How many events there were.
+    pub events: usize,
+    /// From the first to the last of them, ns.
+    pub span: u64,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
+/// Takes a snapshot and writes it.
+///
+/// # Errors
+/// There is no such process, it has no rings, they cannot be looked at, or the output cannot be written.
+pub fn run(options: &Options) -> Result<Taken> {
+    let format = export::format(&options.format).ok_or_else(|| {
+        Error::new(
+            ErrorKind::Usage,
+            format!("there is no format {:?}", options.format),
+        )
+    })?;
+    for selector in &options.selectors {
+        if !matches!(selector.scope, Scope::Anywhere | Scope::Target) {
+            return Err(Error::new(
+                ErrorKind::Usage,
+                format!("-e {selector}: a snapshot is of the process's own tracepoints"),
+            ));
+        }
+    }
+    let means = |group: &str, name: &str| {
+        let selectors = &options.selectors;
+        selectors.is_empty() || selectors.iter().any(|it| it.matches(group, name))
+    };
+    let held = sdk_ring::held_by(options.pid, means)?;
+    let times = held.events.first().zip(held.events.last());
+    let taken = Taken {
+        events: held.events.len(),
+        span: times.map_or(0, |(first, last)| last.time - first.time),
+        warnings: held.warnings,
+    };
+    let (sink, name): (Sink, String) = match &options.output {
+        None => (Box::new(io::stdout()), "the standard output".to_owned()),
+        Some(path) => {
+            let file = File::create(path).map_err(|error| {
+                let message = format!("cannot create {}", path.display());
+                Error::new(ErrorKind::Output, message).because(error)
+            })?;
+            (Box::new(file), path.display().to_string())
+        }
+    };
+    write(&held.events, (format.create)(sink)).map_err(|error| {
+        Error::new(ErrorKind::Output, format!("cannot write {name}")).because(error)
+    })?;
+    Ok(taken)
+}
+
+fn write(events: &[Event], mut exporter: Box<dyn export::Exporter>) -> io::Result<()> {
+    for event in events {
+        if exporter.event(event)? == Outcome::ReaderGone {
+            return Ok(());
+        }
+    }
+    // That the reader has gone is no error.
+    exporter.finish().map(|_| ())
+}

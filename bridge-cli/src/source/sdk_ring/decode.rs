@@ -1,0 +1,69 @@
+//! From a record's words to an event's values.
+
+#![allow(unsafe_code)]
+
+use std::slice;
+
+use tracebraid_wire::kind::{FieldKind, Kind};
+use tracebraid_wire::record::{FieldRef, Fields};
+
+use crate::event::Value;
+use crate::source::slots::slot_value;
+
+/// The values of a record with fields of these kinds, from the words behind its header. Fields that
+/// found no room in the record are [`Value::NotCaptured`].
+pub(super) fn values(kinds: &[FieldKind], body: &[u64]) -> Vec<Value> {
+    let mut fields = Fields::new(bytes(body));
+    let mut values = Vec::with_capacity(kinds.len());
+    values.extend(kinds.iter().map(|&kind| {
+        fields
+            .next(kind)
+            .map_or(Value::NotCaptured, |field| value(kind, field))
+    }));
+    values
+}
+
+/// Words in the order in which their bytes stand in memory: this machine's, which is the target's.
+fn bytes(words: &[u64]) -> &[u8] {
+    // SAFETY: the same memory, for as long; any bytes are valid, and bytes need no alignment.
+    unsafe { slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
+}
+
+fn value(kind: FieldKind, field: FieldRef<'_>) -> Value {
+    let required = FieldKind {
+        optional: false,
+        ..kind
+    };
+    match field {
+        FieldRef::Absent => Value::Absent,
+        FieldRef::Word(word) => slot_value(required, &[word]),
+        FieldRef::Wide(wide) => slot_value(required, &[wide as u64, (wide >> 64) as u64]),
+        FieldRef::Duration(seconds, fraction) => slot_value(required, &[seconds, fraction.into()]),
+        FieldRef::Bytes(bytes, full_length) => {
+            // A length that says less than there is, is none.
+            let full_length = u64::from(full_length).max(bytes.len() as u64);
+            let bytes = bytes.into();
+            match kind.kind {
+                Kind::Bytes => Value::Bytes { bytes, full_length },
+                _ => Value::Text { bytes, full_length },
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_words_give_a_value_for_each_field(
+            kinds in prop::collection::vec(any::<u8>(), 0..40),
+            body in prop::collection::vec(any::<u64>(), 0..60),
+        ) {
+            let kinds: Vec<_> = kinds.into_iter().filter_map(FieldKind::from_byte).collect();
+            prop_assert_eq!(values(&kinds, &body).len(), kinds.len());
+        }
+    }
+}

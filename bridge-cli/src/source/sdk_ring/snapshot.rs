@@ -1,0 +1,162 @@
+//! What rings hold, looked at without taking it and without stopping anybody.
+
+use super::clock::{Fit, now, read};
+use super::find;
+use super::taken::{Findings, Round, Taken};
+use super::{Point, SdkRings};
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::Event;
+
+/// A snapshot that a program has asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The process.
+    pub pid: u32,
+    /// Why.
+    pub reason: String,
+}
+
+/// What the rings of a process hold.
+#[derive(Debug, Default)]
+pub struct Held {
+    /// The events, in order of time.
+    pub events: Vec<Event>,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
+/// Looks at what the rings of a process hold: of a flight recorder what was recorded last, of other rings
+/// what their reader has not taken yet. `means` says which tracepoints count, by provider and name.
+///
+/// # Errors
+/// The process has no rings, or none that can be looked at.
+pub fn held_by(pid: u32, means: impl Fn(&str, &str) -> bool) -> Result<Held> {
+    let mut regions = Vec::new();
+    for (path, id) in find::of_process(pid) {
+        regions.push(Taken::observe(path, id, pid)?);
+    }
+    if regions.is_empty() {
+        let why = match find::numbers(pid).is_empty() {
+            true => format!("there is no process {pid}, or it may not be looked at"),
+            false => {
+                format!("process {pid} has no rings: its program did not call tracebraid::init()")
+            }
+        };
+        return Err(Error::new(ErrorKind::Target, why));
+    }
+    Ok(look_at(&mut regions, means))
+}
+
+/// Looks at regions that nobody has to hold.
+pub(super) fn look_at(regions: &mut [Taken], means: impl Fn(&str, &str) -> bool) -> Held {
+    let mut held = Held::default();
+    let mut points: Vec<Point> = Vec::new();
+    for region in regions.iter_mut() {
+        region.know(&mut points, &means);
+    }
+    for region in regions {
+        // Each program has noted its own moments.
+        let mut fit = Fit::default();
+        region
+            .shared
+            .pairs()
+            .into_iter()
+            .for_each(|pair| fit.add(pair));
+        fit.add(read());
+        look(
+            std::slice::from_mut(region),
+            &mut points,
+            &fit,
+            None,
+            true,
+            &mut held,
+        );
+    }
+    held.events.sort_by_key(|event| event.time);
+    held
+}
+
+fn look(
+    regions: &mut [Taken],
+    points: &mut [Point],
+    fit: &Fit,
+    only: Option<&[bool]>,
+    all: bool,
+    held: &mut Held,
+) {
+    let mut findings = Findings::default();
+    let mut round = Round {
+        conversion: fit.conversion(),
+        now: now(),
+        region: 0,
+        only,
+        points,
+        threads: &[],
+        cpus: &[],
+        events: &mut held.events,
+        findings: &mut findings,
+    };
+    for (index, region) in regions.iter_mut().enumerate() {
+        round.region = index;
+        region.look(all, &mut round);
+    }
+    let now = now();
+    for stranger in findings.strangers {
+        let person = regions[stranger.region].person(stranger.key, now);
+        if let Some(event) = held.events.get_mut(stranger.event)
+            && !person.is_stranger
+        {
+            (event.pid, event.tid, event.comm) = (person.pid, person.tid, person.comm);
+        }
+    }
+    held.warnings.extend(findings.warnings);
+}
+
+impl SdkRings {
+    /// Snapshots that programs have asked for since the last call.
+    pub fn asked(&mut self) -> Vec<Asked> {
+        let mut asked = Vec::new();
+        for region in &mut self.regions {
+            let snapshots = region.shared.snapshots();
+            if snapshots != std::mem::replace(&mut region.snapshots, snapshots) {
+                asked.push(Asked {
+                    pid: region.pid,
+                    reason: region.shared.reason(),
+                });
+            }
+        }
+        asked
+    }
+
+    /// What flight recorders got since the last call, of the wanted tracepoints that `means` says. They are
+    /// looked at, not taken.
+    pub fn news(&mut self, means: impl Fn(&str, &str) -> bool) -> Vec<Event> {
+        let only: Vec<bool> = self
+            .points
+            .iter()
+            .map(|point| means(&point.what.group, &point.what.name))
+            .collect();
+        self.look_into(Some(&only), false)
+    }
+
+    /// What flight recorders hold, in order of time.
+    pub fn snapshot(&mut self) -> Vec<Event> {
+        let mut events = self.look_into(None, true);
+        events.sort_by_key(|event| event.time);
+        events
+    }
+
+    fn look_into(&mut self, only: Option<&[bool]>, all: bool) -> Vec<Event> {
+        let mut held = Held::default();
+        look(
+            &mut self.regions,
+            &mut self.points,
+            &self.fit,
+            only,
+            all,
+            &mut held,
+        );
+        self.warnings.extend(held.warnings);
+        held.events
+    }
+}

@@ -1,0 +1,386 @@
+//! `attach` through the rings of a program's SDK. None of it needs rights over the kernel.
+
+mod ring_program;
+mod support;
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use ring_program::{Program, comm, seq, tid};
+use support::{Attached, Ran, bridge, kill, run_bridge, test};
+
+fn attach(program: &Program, more: &[&str]) -> Attached {
+    let pid = program.pid.to_string();
+    let mut args = vec!["-p", &pid, "-e", "app:*", "--via", "ring"];
+    args.extend(more);
+    Attached::start(&args)
+}
+
+fn seqs(ran: &Ran, event: &str) -> Vec<u64> {
+    ran.bodies(event).iter().map(|body| seq(body)).collect()
+}
+
+fn times_are_in_order(ran: &Ran) {
+    let time = |line: &str| {
+        let text = line.split("] ").nth(1).unwrap().trim();
+        let text = text.split(':').next().unwrap();
+        text.replace('.', "").parse::<u64>().unwrap()
+    };
+    let times: Vec<u64> = ran.out.lines().map(time).collect();
+    assert!(times.is_sorted(), "{}", ran.out);
+}
+
+fn main() {
+    ring_program::run_if_asked();
+    support::run(vec![
+        test("every_hit_comes_once_in_order_with_its_values", || {
+            for name in ["ticks 300", "locked 300"] {
+                let mut program = Program::start(name);
+                let attached = attach(&program, &[]);
+                assert_eq!(program.ask("go"), "done");
+                let ran = attached.stop(Signal::SIGINT);
+                let expected: Vec<u64> = (0..300).collect();
+                assert_eq!(seqs(&ran, "app:tick"), expected, "{}", ran.err);
+                assert_eq!(seqs(&ran, "app:words"), expected);
+                assert!(
+                    ran.bodies("app:words")[7].ends_with("seq=7 a=1 b=2"),
+                    "{}",
+                    ran.out
+                );
+                assert!(ran.out.lines().all(|line| tid(line) == program.pid));
+                assert_eq!(ran.row("app:tick")[..2], ["300", "300"]);
+                times_are_in_order(&ran);
+                program.finish();
+            }
+        }),
+        test("it_takes_no_right_but_to_look_at_the_process", || {
+            const NOBODY: u32 = 65534;
+            let is_root = nix::unistd::geteuid().is_root();
+            let as_nobody = |command: &mut std::process::Command| {
+                use std::os::unix::process::CommandExt;
+                if is_root {
+                    command.uid(NOBODY).gid(NOBODY);
+                }
+            };
+            // Somebody else cannot look into our build directory: the programs go where all can.
+            let place = std::env::temp_dir().join(format!("bridge-ring-{}", std::process::id()));
+            std::fs::create_dir_all(&place).unwrap();
+            let copy = |from: &std::path::Path, name: &str| {
+                let to = place.join(name);
+                std::fs::copy(from, &to).unwrap();
+                to
+            };
+            let app = copy(&std::env::current_exe().unwrap(), "app");
+            let cli = copy(
+                std::path::Path::new(env!("CARGO_BIN_EXE_bridge-cli")),
+                "bridge-cli",
+            );
+            let mut start = std::process::Command::new(app);
+            start
+                .env("BRIDGE_RING_PROGRAM", "ticks 50")
+                .current_dir("/");
+            as_nobody(&mut start);
+            let mut program = Program::spawn(&mut start);
+            let mut bridge = std::process::Command::new(cli);
+            let pid = program.pid.to_string();
+            bridge.args(["attach", "-v", "-p", &pid, "-e", "app:tick"]);
+            bridge.current_dir("/");
+            as_nobody(&mut bridge);
+            let attached = Attached::spawn(&mut bridge);
+            assert_eq!(program.ask("go"), "done");
+            let ran = attached.stop(Signal::SIGINT);
+            std::fs::remove_dir_all(&place).unwrap();
+            assert_eq!(ran.events("app:tick").len(), 50, "{}", ran.err);
+            program.finish();
+        }),
+        test(
+            "detaching_switches_off_and_the_next_bridge_finds_nothing_of_the_last",
+            || {
+                let mut program = Program::start("ticks 20");
+                let ran = {
+                    let attached = attach(&program, &[]);
+                    program.ask("go");
+                    attached.stop(Signal::SIGTERM)
+                };
+                assert_eq!(seqs(&ran, "app:tick").len(), 20);
+                // Nobody wants these.
+                program.ask("go");
+                let attached = attach(&program, &[]);
+                program.ask("go");
+                let ran = attached.stop(Signal::SIGINT);
+                assert_eq!(seqs(&ran, "app:tick"), (40..60).collect::<Vec<_>>());
+                program.finish();
+            },
+        ),
+        test(
+            "a_bridge_that_is_killed_is_noticed_and_the_next_one_attaches",
+            || {
+                let mut program = Program::start("ticks 20");
+                for round in 0..5 {
+                    let attached = attach(&program, &[]);
+                    program.ask("go");
+                    kill(attached.pid, Signal::SIGKILL);
+                    let start = Instant::now();
+                    loop {
+                        let next = run_bridge(&[
+                            "attach",
+                            "-p",
+                            &program.pid.to_string(),
+                            "-e",
+                            "app:*",
+                            "--via",
+                            "ring",
+                            "-T",
+                            "0.05",
+                        ]);
+                        if next.status == 0 {
+                            break;
+                        }
+                        assert!(
+                            next.err.contains("taken by another"),
+                            "{round}: {}",
+                            next.err
+                        );
+                        assert!(start.elapsed() < Duration::from_secs(5));
+                    }
+                    assert!(
+                        start.elapsed() < Duration::from_secs(3),
+                        "{:?}",
+                        start.elapsed()
+                    );
+                }
+                program.finish();
+            },
+        ),
+        test("a_second_bridge_is_told_who_has_the_rings", || {
+            let mut program = Program::start("ticks 20");
+            let attached = attach(&program, &[]);
+            let second = run_bridge(&[
+                "attach",
+                "-p",
+                &program.pid.to_string(),
+                "-e",
+                "app:*",
+                "--via",
+                "ring",
+                "-T",
+                "1",
+            ]);
+            assert_eq!(second.status, 3, "{}", second.err);
+            assert!(
+                second.err.contains("taken by another bridge"),
+                "{}",
+                second.err
+            );
+            program.ask("go");
+            let ran = attached.stop(Signal::SIGINT);
+            assert_eq!(seqs(&ran, "app:tick").len(), 20);
+            program.finish();
+        }),
+        test(
+            "a_process_that_is_killed_gives_what_it_had_committed",
+            || {
+                for round in 0..10 {
+                    let mut program = Program::start("forever");
+                    let attached = attach(&program, &["-e", "app:words"]);
+                    assert_eq!(program.ask("go"), "begun");
+                    thread::sleep(Duration::from_millis(7 * round));
+                    program.kill();
+                    let start = Instant::now();
+                    let ran = attached.finish();
+                    assert!(
+                        start.elapsed() < Duration::from_secs(2),
+                        "{:?}",
+                        start.elapsed()
+                    );
+                    assert_eq!(ran.status, 0, "{}", ran.err);
+                    let seqs = seqs(&ran, "app:words");
+                    assert!(seqs.len() > 640, "{}", seqs.len());
+                    let expected: Vec<u64> = (0..seqs.len() as u64).collect();
+                    assert_eq!(seqs, expected, "{}", ran.err);
+                    assert!(!ran.err.contains("damaged"), "{}", ran.err);
+                }
+            },
+        ),
+        test("children_are_left_out_unless_they_are_followed", || {
+            let mut program = Program::start("forker");
+            let attached = attach(&program, &[]);
+            let children = program.ask("go");
+            assert_eq!(children.split(' ').count(), 3);
+            thread::sleep(Duration::from_millis(100));
+            let ran = attached.stop(Signal::SIGINT);
+            assert_eq!(
+                seqs(&ran, "app:tick"),
+                (0..30).collect::<Vec<_>>(),
+                "{}",
+                ran.err
+            );
+            program.finish();
+        }),
+        test(
+            "followed_children_come_each_with_its_own_pid_and_once",
+            || {
+                let mut program = Program::start("forker");
+                let attached = attach(&program, &["--follow"]);
+                let children = program.ask("go");
+                thread::sleep(Duration::from_millis(100));
+                let ran = attached.stop(Signal::SIGINT);
+                let mut of: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+                for line in ran.events("app:tick") {
+                    of.entry(tid(line)).or_default().push(seq(line));
+                }
+                let mut expected = BTreeMap::from([(program.pid, (0..30).collect::<Vec<u64>>())]);
+                for (index, child) in children.split(' ').enumerate() {
+                    let first = 1000 * (index as u64 + 1);
+                    expected.insert(child.parse().unwrap(), (first..first + 10).collect());
+                }
+                assert_eq!(of, expected, "{}", ran.err);
+                assert_eq!(ran.row("app:tick")[..2], ["60", "60"]);
+                times_are_in_order(&ran);
+                program.finish();
+            },
+        ),
+        test(
+            "a_child_that_initialises_itself_and_a_program_that_a_child_becomes_are_followed",
+            || {
+                let mut program = Program::start("family");
+                let attached = attach(&program, &["--follow"]);
+                let child: u32 = program.ask("go").parse().unwrap();
+                thread::sleep(Duration::from_millis(100));
+                let ran = attached.stop(Signal::SIGINT);
+                let of = |first: u64| -> Vec<(u32, u64)> {
+                    let lines = ran.events("app:tick").into_iter();
+                    lines
+                        .map(|line| (tid(line), seq(line)))
+                        .filter(|(_, seq)| (first..first + 1000).contains(seq))
+                        .collect()
+                };
+                assert_eq!(
+                    of(5000),
+                    (5000..5010).map(|seq| (child, seq)).collect::<Vec<_>>(),
+                    "{}",
+                    ran.err
+                );
+                assert_eq!(of(7000).len(), 10, "{}", ran.err);
+                program.finish();
+            },
+        ),
+        test(
+            "a_storm_of_children_costs_no_memory_and_loses_no_event",
+            || {
+                let mut program = Program::start("storm 400");
+                let attached = attach(&program, &["--follow"]);
+                let before = shared_memory();
+                program.ask("go");
+                let after = shared_memory();
+                thread::sleep(Duration::from_millis(100));
+                let ran = attached.stop(Signal::SIGINT);
+                assert_eq!(
+                    seqs(&ran, "app:tick"),
+                    (0..400).step_by(10).collect::<Vec<_>>(),
+                    "{}",
+                    ran.err
+                );
+                // A region a child would be megabytes; other programs of this machine may take some meanwhile.
+                assert!(after < before + (16 << 20), "{before} {after}");
+                program.finish();
+            },
+        ),
+        test(
+            "a_program_that_becomes_another_one_ends_in_order_and_is_found_again",
+            || {
+                let mut program = Program::start("exec ticks 10");
+                let attached = attach(&program, &[]);
+                program.tell("go");
+                program.await_ready();
+                // It is found within a quarter of a second; what happens before is not wanted by anybody.
+                let start = Instant::now();
+                while Instant::now() < start + Duration::from_millis(1500) {
+                    assert_eq!(program.ask("go"), "done");
+                    thread::sleep(Duration::from_millis(50));
+                }
+                let ran = attached.stop(Signal::SIGINT);
+                let seqs = seqs(&ran, "app:words");
+                assert!(seqs.len() > 50, "{}\n{}", ran.out, ran.err);
+                assert_eq!(
+                    ran.bodies("app:tick")[..10]
+                        .iter()
+                        .map(|body| seq(body))
+                        .collect::<Vec<_>>(),
+                    (0..10).collect::<Vec<_>>()
+                );
+                times_are_in_order(&ran);
+                program.finish();
+            },
+        ),
+        test(
+            "a_process_that_initialises_itself_later_is_waited_for",
+            || {
+                let mut program = Program::start("late 25");
+                let attached = attach(&program, &[]);
+                assert_eq!(program.ask("go"), "done");
+                let ran = attached.stop(Signal::SIGINT);
+                assert_eq!(
+                    seqs(&ran, "app:tick"),
+                    (0..25).collect::<Vec<_>>(),
+                    "{}",
+                    ran.err
+                );
+                program.finish();
+            },
+        ),
+        test("a_command_waits_for_us_with_its_first_event", || {
+            for via in ["ring", "auto"] {
+                let mut bridge = bridge();
+                bridge
+                    .args(["attach", "-v", "-e", "app:*", "--via", via, "--"])
+                    .arg(std::env::current_exe().unwrap())
+                    .env("BRIDGE_RING_PROGRAM", "at_once 200");
+                let ran = Attached::spawn(&mut bridge).finish();
+                assert_eq!(ran.status, 0, "{}", ran.err);
+                let expected: Vec<u64> = (0..200).collect();
+                assert_eq!(seqs(&ran, "app:tick"), expected, "{}\n{}", ran.out, ran.err);
+                assert!(!ran.out.contains("(late)"), "{}", ran.out);
+            }
+        }),
+        test("threads_that_live_for_one_event_keep_their_names", || {
+            let mut program = Program::start("threads 40");
+            let attached = attach(&program, &[]);
+            program.ask("go");
+            let ran = attached.stop(Signal::SIGINT);
+            let names: Vec<String> = ran
+                .events("app:words")
+                .iter()
+                .map(|line| comm(line).to_owned())
+                .collect();
+            let expected: Vec<String> = (0..40).map(|seq| format!("short-{seq}")).collect();
+            assert_eq!(names, expected);
+            program.finish();
+        }),
+        test("a_thread_and_a_cpu_can_be_picked", || {
+            let mut program = Program::start("ticks 10");
+            let attached = attach(&program, &["-t", &program.pid.to_string()]);
+            program.ask("go");
+            assert_eq!(seqs(&attached.stop(Signal::SIGINT), "app:tick").len(), 10);
+            program.finish();
+        }),
+        test("the_summary_says_what_the_bridge_took", || {
+            let program = Program::start("ticks 10");
+            let ran = attach(&program, &["-T", "0.1"]).finish();
+            assert!(ran.err.contains(" s of CPU, "), "{}", ran.err);
+        }),
+    ]);
+}
+
+/// Bytes of shared memory on this machine.
+fn shared_memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap();
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("Shmem:"))
+        .unwrap();
+    let kilobytes: u64 = line.split_whitespace().next().unwrap().parse().unwrap();
+    kilobytes * 1024
+}

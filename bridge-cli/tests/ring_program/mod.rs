@@ -1,0 +1,382 @@
+//! Programs with tracepoints, for tests of rings: this test binary itself, started again.
+//!
+//! An environment variable says which program it is to be. It says `READY`, and does a step for each line
+//! that it reads. What it counted it says at the end.
+
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tracebraid::{Options, event};
+
+const VARIABLE: &str = "BRIDGE_RING_PROGRAM";
+
+/// Runs the program that this process was started as, if it was, and ends.
+pub(crate) fn run_if_asked() {
+    let Ok(line) = std::env::var(VARIABLE) else {
+        return;
+    };
+    let words: Vec<&str> = line.split(' ').collect();
+    program(words[0], &words[1..]);
+    std::process::exit(0);
+}
+
+fn tick(seq: u64) {
+    event!(app::tick, seq = seq, who = "tick");
+}
+
+fn words(seq: u64) {
+    event!(app::words, seq = seq, a = 1_u64, b = 2_u64);
+}
+
+/// Waits for a line.
+fn step() -> String {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    line.trim().to_owned()
+}
+
+fn say(text: &str) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{text}").unwrap();
+    out.flush().unwrap();
+}
+
+fn until_on(name: &str) {
+    let end = Instant::now() + Duration::from_secs(10);
+    while !tracebraid::is_enabled(name) {
+        assert!(Instant::now() < end, "{name} is not on");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[allow(unsafe_code)]
+fn fork(child: impl FnOnce()) -> i32 {
+    // SAFETY: the program has no other threads than the helper, which holds no lock in the child.
+    match unsafe { libc::fork() } {
+        0 => {
+            child();
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(0) }
+        }
+        pid => pid,
+    }
+}
+
+/// One ring then holds all that this thread records.
+#[allow(unsafe_code)]
+fn stay_on_one_cpu() {
+    // SAFETY: plain memory that the calls fill and read.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(libc::sched_getcpu() as usize, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+    }
+}
+
+#[allow(unsafe_code)]
+fn wait(pid: i32) {
+    let mut status = 0;
+    // SAFETY: a place for the status.
+    unsafe { libc::waitpid(pid, &raw mut status, 0) };
+    assert_eq!(status, 0, "a child ended with {status}");
+}
+
+fn number(arguments: &[&str], index: usize) -> u64 {
+    arguments.get(index).map_or(100, |it| it.parse().unwrap())
+}
+
+fn program(name: &str, arguments: &[&str]) {
+    match name {
+        "late" => {}
+        "flight" => tracebraid::init_with(Options::new().flight_recorder(64 * 1024)).unwrap(),
+        "locked" => {
+            tracebraid::init_with(Options::new().appending(tracebraid::Appending::Locked)).unwrap()
+        }
+        _ => tracebraid::init(),
+    }
+    if name == "flight" {
+        stay_on_one_cpu();
+    }
+    say(&format!("READY {}", std::process::id()));
+    match name {
+        // So many events when told to, then more on each line.
+        "ticks" | "flight" | "locked" => {
+            let count = number(arguments, 0);
+            let mut seq = 0;
+            while step() == "go" {
+                for _ in 0..count {
+                    tick(seq);
+                    words(seq);
+                    seq += 1;
+                }
+                say("done");
+            }
+        }
+        // One event after the other until it is killed.
+        "forever" => {
+            step();
+            for seq in 0.. {
+                words(seq);
+                if seq == 640 {
+                    say("begun");
+                }
+                if seq % 64 == 0 {
+                    thread::sleep(Duration::from_micros(200));
+                }
+            }
+        }
+        // Initialises its rings when it is told to.
+        "late" => {
+            step();
+            tracebraid::init();
+            until_on("app:tick");
+            for seq in 0..number(arguments, 0) {
+                tick(seq);
+            }
+            say("done");
+            step();
+        }
+        // Events at once, for commands.
+        "at_once" => {
+            for seq in 0..number(arguments, 0) {
+                tick(seq);
+            }
+        }
+        // Three children in turn, and events before, between and after.
+        "forker" => {
+            step();
+            let mut children = Vec::new();
+            for seq in 0..10 {
+                tick(seq);
+            }
+            for generation in 1..=3 {
+                children.push(fork(|| {
+                    for seq in 0..10 {
+                        tick(1000 * generation + seq);
+                    }
+                }));
+            }
+            for seq in 10..20 {
+                tick(seq);
+            }
+            say(&children
+                .iter()
+                .map(i32::to_string)
+                .collect::<Vec<_>>()
+                .join(" "));
+            children.into_iter().for_each(wait);
+            for seq in 20..30 {
+                tick(seq);
+            }
+            step();
+        }
+        // A child that initialises itself, and one that starts another program.
+        "family" => {
+            step();
+            let own = fork(|| {
+                tracebraid::init();
+                until_on("app:tick");
+                for seq in 0..10 {
+                    tick(5000 + seq);
+                }
+                thread::sleep(Duration::from_millis(50));
+            });
+            wait(own);
+            let status = Command::new("/proc/self/exe")
+                .env(VARIABLE, "grandchild")
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .status()
+                .unwrap();
+            assert!(status.success());
+            say(&format!("{own}"));
+            step();
+        }
+        "grandchild" => {
+            until_on("app:tick");
+            for seq in 0..10 {
+                tick(7000 + seq);
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        // Many children that fire nothing, and some that fire.
+        "storm" => {
+            step();
+            for child in 0..number(arguments, 0) {
+                wait(fork(|| {
+                    if child % 10 == 0 {
+                        tick(child);
+                    }
+                }));
+            }
+            say("done");
+            step();
+        }
+        // Becomes another program.
+        "exec" => {
+            step();
+            for seq in 0..10 {
+                tick(seq);
+            }
+            let error = exec(arguments);
+            panic!("exec: {error}");
+        }
+        // Threads that live for one event.
+        "threads" => {
+            step();
+            for seq in 0..number(arguments, 0) {
+                thread::Builder::new()
+                    .name(format!("short-{seq}"))
+                    .spawn(move || words(seq))
+                    .unwrap()
+                    .join()
+                    .unwrap();
+            }
+            say("done");
+            step();
+        }
+        // Asks for a snapshot now and then.
+        "asker" => {
+            let mut seq = 0;
+            loop {
+                match step().as_str() {
+                    "go" => {
+                        for _ in 0..number(arguments, 0) {
+                            words(seq);
+                            seq += 1;
+                        }
+                        say("done");
+                    }
+                    "slow" => {
+                        event!(app::took, ns = 90_000_000_u64);
+                        say("done");
+                    }
+                    "" => break,
+                    reason => say(&tracebraid::snapshot(reason).to_string()),
+                }
+            }
+        }
+        other => panic!("no program is named {other}"),
+    }
+}
+
+fn exec(arguments: &[&str]) -> std::io::Error {
+    use std::os::unix::process::CommandExt;
+
+    Command::new("/proc/self/exe")
+        .env(VARIABLE, arguments.join(" "))
+        .exec()
+}
+
+/// A command that runs a program of these.
+pub(crate) fn command(program: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.env(VARIABLE, program);
+    command
+}
+
+/// A program that runs. Killed when dropped.
+pub(crate) struct Program {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    pub(crate) pid: u32,
+}
+
+impl Program {
+    /// Starts it and waits until it is ready.
+    pub(crate) fn start(program: &str) -> Program {
+        Program::spawn(&mut command(program))
+    }
+
+    pub(crate) fn spawn(command: &mut Command) -> Program {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut program = Program {
+            child,
+            input,
+            output,
+            pid: 0,
+        };
+        program.await_ready();
+        program
+    }
+
+    /// Waits until it says (again) that it is ready.
+    pub(crate) fn await_ready(&mut self) {
+        let line = self.line();
+        let pid = line.strip_prefix("READY ").expect("READY");
+        self.pid = pid.parse().unwrap();
+    }
+
+    /// The next line that it says.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    }
+
+    /// Tells it a line.
+    pub(crate) fn tell(&mut self, line: &str) {
+        writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    /// Tells it a line, and waits for its answer.
+    pub(crate) fn ask(&mut self, line: &str) -> String {
+        self.tell(line);
+        self.line()
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub(crate) fn is_alive(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Lets it end.
+    pub(crate) fn finish(mut self) {
+        drop(self.input.take());
+        let mut rest = String::new();
+        self.output.read_to_string(&mut rest).unwrap();
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}");
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The `seq` of a line's body.
+pub(crate) fn seq(body: &str) -> u64 {
+    let rest = body.split_once("seq=").expect("a seq").1;
+    let digits = rest.split(' ').next().unwrap();
+    digits.parse().unwrap()
+}
+
+/// The number behind the last dash of a line's name: the thread's.
+pub(crate) fn tid(line: &str) -> u32 {
+    let head = line.split(" [").next().unwrap();
+    head.rsplit('-').next().unwrap().trim().parse().unwrap()
+}
+
+/// The thread's name.
+pub(crate) fn comm(line: &str) -> &str {
+    let head = line.split(" [").next().unwrap();
+    head.rsplit_once('-').unwrap().0.trim()
+}

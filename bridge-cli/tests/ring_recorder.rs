@@ -1,0 +1,193 @@
+//! Flight recorders and snapshots.
+
+mod ring_program;
+mod support;
+
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use ring_program::{Program, seq};
+use support::{Attached, Ran, kill, run_bridge, test};
+
+fn snapshot(program: &Program, more: &[&str]) -> Ran {
+    let pid = program.pid.to_string();
+    let mut args = vec!["snapshot", "-p", &pid];
+    args.extend(more);
+    run_bridge(&args)
+}
+
+fn seqs(ran: &Ran, event: &str) -> Vec<u64> {
+    ran.bodies(event).iter().map(|body| seq(body)).collect()
+}
+
+/// The newest `seq` is `last`, and none is missing before it.
+fn is_a_gapless_end(seqs: &[u64], last: u64) {
+    assert_eq!(seqs.last(), Some(&last));
+    let gap = seqs.windows(2).find(|pair| pair[1] != pair[0] + 1);
+    assert_eq!(gap, None);
+}
+
+fn main() {
+    ring_program::run_if_asked();
+    support::run(vec![
+        test(
+            "a_flight_recorder_holds_the_last_events_and_shows_them_again_and_again",
+            || {
+                let mut program = Program::start("flight 2000");
+                program.ask("go");
+                let first = snapshot(&program, &["-e", "app:words"]);
+                assert_eq!(first.status, 0, "{}", first.err);
+                let found = seqs(&first, "app:words");
+                is_a_gapless_end(&found, 1999);
+                // 64 KiB a CPU hold some hundreds, not all.
+                assert!((100..1999).contains(&found.len()), "{}", found.len());
+                let json = snapshot(&program, &["-e", "app:words", "--format", "json"]);
+                assert_eq!(json.out.lines().count(), found.len());
+                let last: serde_json::Value =
+                    serde_json::from_str(json.out.lines().last().unwrap()).unwrap();
+                assert_eq!(last["fields"]["seq"], 1999);
+                program.ask("go");
+                is_a_gapless_end(&seqs(&snapshot(&program, &[]), "app:words"), 3999);
+                program.finish();
+            },
+        ),
+        test("a_stopped_process_is_looked_at_as_well", || {
+            let mut program = Program::start("flight 100");
+            program.ask("go");
+            kill(program.pid, Signal::SIGSTOP);
+            let ran = snapshot(&program, &["-e", "app:words"]);
+            kill(program.pid, Signal::SIGCONT);
+            is_a_gapless_end(&seqs(&ran, "app:words"), 99);
+            program.finish();
+        }),
+        test(
+            "a_process_without_rings_has_no_snapshot_and_the_message_says_why",
+            || {
+                let program = Program::start("late 1");
+                let ran = snapshot(&program, &[]);
+                assert_eq!(ran.status, 3);
+                assert!(
+                    ran.err.contains("did not call tracebraid::init()"),
+                    "{}",
+                    ran.err
+                );
+                assert_eq!(run_bridge(&["snapshot", "-p", "999999999"]).status, 3);
+            },
+        ),
+        test("what_waits_for_a_reader_is_shown_and_stays", || {
+            let mut command = ring_program::command("ticks 30");
+            command.env("TRACEBRAID_RECORD", "app:*");
+            let mut program = Program::spawn(&mut command);
+            program.ask("go");
+            for _ in 0..2 {
+                let ran = snapshot(&program, &["-e", "app:tick"]);
+                assert_eq!(
+                    seqs(&ran, "app:tick"),
+                    (0..30).collect::<Vec<_>>(),
+                    "{}",
+                    ran.err
+                );
+            }
+            // The first bridge gets what was recorded before it came.
+            let pid = program.pid.to_string();
+            let attached = Attached::start(&["-p", &pid, "-e", "app:tick", "--via", "ring"]);
+            program.ask("go");
+            let ran = attached.stop(Signal::SIGINT);
+            assert_eq!(seqs(&ran, "app:tick"), (0..60).collect::<Vec<_>>());
+            program.finish();
+        }),
+        test(
+            "attaching_to_a_flight_recorder_streams_and_leaves_a_flight_recorder",
+            || {
+                let mut program = Program::start("flight 50");
+                program.ask("go");
+                let pid = program.pid.to_string();
+                let attached = Attached::start(&["-p", &pid, "-e", "app:tick", "--via", "ring"]);
+                program.ask("go");
+                let ran = attached.stop(Signal::SIGINT);
+                assert_eq!(
+                    seqs(&ran, "app:tick"),
+                    (50..100).collect::<Vec<_>>(),
+                    "{}",
+                    ran.err
+                );
+                program.ask("go");
+                is_a_gapless_end(&seqs(&snapshot(&program, &[]), "app:words"), 149);
+                program.finish();
+            },
+        ),
+        test("an_armed_process_prints_nothing_until_it_asks", || {
+            let mut program = Program::start("asker 200");
+            let pid = program.pid.to_string();
+            let attached = Attached::start(&["-p", &pid, "-e", "app:*", "--flight-recorder"]);
+            program.ask("go");
+            thread::sleep(Duration::from_millis(100));
+            assert_eq!(program.ask("it is odd"), "true");
+            thread::sleep(Duration::from_millis(100));
+            program.ask("go");
+            assert_eq!(program.ask("it is odder"), "true");
+            thread::sleep(Duration::from_millis(100));
+            // Nobody asks for these.
+            program.ask("go");
+            let ran = attached.stop(Signal::SIGINT);
+            assert_eq!(
+                ran.bodies("bridge:snapshot"),
+                [r#"reason="it is odd""#, r#"reason="it is odder""#],
+                "{}",
+                ran.err
+            );
+            assert_eq!(seqs(&ran, "app:words"), (0..400).collect::<Vec<_>>());
+            assert!(ran.out.lines().last().unwrap().contains("it is odder"));
+            assert_eq!(program.ask("nobody"), "false");
+            program.tell("");
+        }),
+        test("a_hit_that_fulfils_a_condition_takes_a_snapshot", || {
+            let mut program = Program::start("asker 20");
+            let pid = program.pid.to_string();
+            let when = "app:took if ns > 50000000";
+            let attached = Attached::start(&["-p", &pid, "-e", "app:*", "--snapshot-when", when]);
+            program.ask("go");
+            program.ask("slow");
+            thread::sleep(Duration::from_millis(100));
+            program.ask("go");
+            let ran = attached.stop(Signal::SIGINT);
+            assert_eq!(
+                ran.bodies("bridge:snapshot"),
+                [format!("reason={when:?}")],
+                "{}",
+                ran.err
+            );
+            assert_eq!(seqs(&ran, "app:words"), (0..20).collect::<Vec<_>>());
+            program.tell("");
+        }),
+        test("a_condition_that_can_never_hold_is_refused", || {
+            let program = Program::start("asker 20");
+            let pid = program.pid.to_string();
+            for (when, status, text) in [
+                ("app:took if nanos > 5", 2, "Field not found"),
+                ("app:took if ns > 'x'", 2, "Illegal operation"),
+                ("app:tock if ns > 5", 5, "about no tracepoint"),
+                ("app:took if (ns > 5", 2, "Too many '('"),
+            ] {
+                let ran =
+                    run_bridge(&["attach", "-p", &pid, "-e", "app:*", "--snapshot-when", when]);
+                assert_eq!(ran.status, status, "{when}: {}", ran.err);
+                assert!(ran.err.contains(text), "{when}: {}", ran.err);
+            }
+        }),
+        test("a_process_that_dies_leaves_a_last_snapshot", || {
+            let mut program = Program::start("asker 300");
+            let pid = program.pid.to_string();
+            let attached = Attached::start(&["-p", &pid, "-e", "app:*", "--flight-recorder"]);
+            program.ask("go");
+            program.kill();
+            let ran = attached.finish();
+            is_a_gapless_end(&seqs(&ran, "app:words"), 299);
+            assert_eq!(
+                ran.bodies("bridge:snapshot"),
+                [r#"reason="the process has ended""#]
+            );
+        }),
+    ]);
+}
