@@ -369,8 +369,12 @@ fn region_of(setup: &Setup) -> io::Result<Region> {
         helper: setup.helper.into(),
     }
     .encode();
-    // SAFETY: the header area is at least this long, and nobody else knows the region yet.
-    unsafe { ptr::copy_nonoverlapping(header.as_ptr(), region.header(), header.len()) };
+    // SAFETY: the header area is at least this long, and nobody else knows the region yet. What is wanted is
+    // written too, so that the page is there: children only look at it.
+    unsafe {
+        ptr::copy_nonoverlapping(header.as_ptr(), region.header(), header.len());
+        region.header().add(region::WANTED).write_volatile(0);
+    }
     Ok(region)
 }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 use tracebraid_ring::{Consumer, Damage, Region};
 use tracebraid_wire::record::{Header, INTRODUCTION, Introduction};
 use tracebraid_wire::region::{
-    self, CLOCK_TSC, Group, ListedPoint, MODE_DISCARD, MODE_OVERWRITE, WANTED_ALL, WANTED_OF_CHILDREN,
+    self, CLOCK_TSC, Group, ListedPoint, MODE_DISCARD, MODE_OVERWRITE, WANTED_ALL,
+    WANTED_OF_CHILDREN,
 };
 use tracebraid_wire::schema::Schema;
 
