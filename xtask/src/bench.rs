@@ -22,6 +22,7 @@ use crate::cargo::{cargo, target_directory};
 use crate::error::Error;
 use crate::process;
 use crate::setup;
+use crate::summary;
 
 /// How long a run may take.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,29 +62,26 @@ pub(crate) fn run(length: Length) -> Result<(), Error> {
     }
     let ran = process::run(&mut command);
 
-    let mut summary = Map::new();
-    measured(&target.join("criterion"), start, &mut summary)?;
-    dropped(&parts, &mut summary)?;
-    print!("{}", table(&summary));
-    let file = directory.join("summary.json");
-    let text = format!("{:#}\n", Value::Object(summary.clone()));
-    fs::write(&file, text).map_err(Error::doing(file.display().to_string()))?;
-    println!("written: {}", file.display());
-    ran?;
-    match missed(&summary)[..] {
-        [] => Ok(()),
-        ref missed => Err(Error::failed(format!(
-            "bars that are not met: {}",
-            missed.join(", ")
-        ))),
-    }
-}
+    let took = start.elapsed().unwrap_or_default();
 
-/// The bars that are not met.
-fn missed(summary: &Map<String, Value>) -> Vec<&str> {
-    let is_missed = |entry: &Value| entry["met"] == Value::Bool(false);
-    let missed = summary.iter().filter(|(_, entry)| is_missed(entry));
-    missed.map(|(name, _)| name.as_str()).collect()
+    let mut entries = Map::new();
+    measured(&target.join("criterion"), start, &mut entries)?;
+    dropped(&parts, &mut entries)?;
+    print!("\n{}", summary::table(&entries));
+    let missed = summary::missed_bars(&entries).join(", ");
+    let file = directory.join("summary.json");
+    let text = format!("{:#}\n", Value::Object(entries));
+    fs::write(&file, text).map_err(Error::doing(file.display().to_string()))?;
+    println!(
+        "written: {}, measured in {:.0} s",
+        file.display(),
+        took.as_secs_f64()
+    );
+    ran?;
+    if missed.is_empty() {
+        return Ok(());
+    }
+    Err(Error::failed(format!("bars that are not met: {missed}")))
 }
 
 /// An empty directory: parts of an earlier run are not of this one.
@@ -188,50 +186,6 @@ fn read_json(file: &Path) -> Result<Value, Error> {
     serde_json::from_str(&text).map_err(Error::doing(name))
 }
 
-/// The summary as a table: times first, whatever else was measured behind them.
-fn table(summary: &Map<String, Value>) -> String {
-    let width = summary
-        .keys()
-        .map(|name| name.len())
-        .max()
-        .unwrap_or(0)
-        .max(4);
-    let mut text = format!("\n{:<width$}  {:>12}  {:>8}  other\n", "name", "ns", "±");
-    for (name, entry) in summary {
-        let number = |key: &str| entry[key].as_f64();
-        let ns = number("ns").map_or("-".to_owned(), significant);
-        let spread = match (number("low"), number("high")) {
-            (Some(low), Some(high)) => significant((high - low) / 2.0),
-            _ => "-".to_owned(),
-        };
-        let others = entry.as_object().into_iter().flatten();
-        let others: Vec<String> = others
-            .filter(|(key, _)| !["ns", "low", "high"].contains(&key.as_str()))
-            .map(|(key, value)| match value.as_f64() {
-                Some(number) => format!("{key}={}", significant(number)),
-                None => format!("{key}={value}"),
-            })
-            .collect();
-        text += format!(
-            "{name:<width$}  {ns:>12}  {spread:>8}  {}",
-            others.join(" ")
-        )
-        .trim_end();
-        text.push('\n');
-    }
-    text
-}
-
-/// Three decimals for small numbers, none for large ones.
-fn significant(number: f64) -> String {
-    let decimals = match number.abs() {
-        size if size < 10.0 => 3,
-        size if size < 1000.0 => 1,
-        _ => 0,
-    };
-    format!("{number:.decimals$}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -259,39 +213,5 @@ mod tests {
         let mut summary = Map::new();
         assert!(insert(&mut summary, "off/x16/log".to_owned(), json!({"ns": 1.0})).is_ok());
         assert!(insert(&mut summary, "off/x16/log".to_owned(), json!({"ns": 2.0})).is_err());
-    }
-
-    #[test]
-    fn a_bar_that_is_not_met_is_named_and_one_that_is_met_is_not() {
-        let mut summary = Map::new();
-        summary.insert(
-            "bar/off/x16/usdt".to_owned(),
-            json!({"value": 6.0, "met": true}),
-        );
-        summary.insert(
-            "bar/bridge/p99".to_owned(),
-            json!({"value": 101.0, "met": false}),
-        );
-        summary.insert("off/x16/log".to_owned(), json!({"ns": 0.1}));
-        assert_eq!(missed(&summary), ["bar/bridge/p99"]);
-    }
-
-    #[test]
-    fn a_part_may_measure_something_else_than_time() {
-        let mut summary = Map::new();
-        summary.insert("size/hot".to_owned(), json!({"bytes": 8}));
-        summary.insert(
-            "off/x16/log".to_owned(),
-            json!({"ns": 0.1, "low": 0.08, "high": 0.12}),
-        );
-        let text = table(&summary);
-        assert!(
-            text.contains("size/hot                -         -  bytes=8.000"),
-            "{text}"
-        );
-        assert!(
-            text.contains("off/x16/log         0.100     0.020\n"),
-            "{text}"
-        );
     }
 }

@@ -20,6 +20,7 @@ mod setup;
 mod soak;
 mod steps;
 mod stream;
+mod summary;
 mod test;
 mod tracefs;
 
