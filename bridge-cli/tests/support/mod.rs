@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::sync::{Mutex, OnceLock};
@@ -12,6 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use nix::sys::signal::{SigHandler, Signal};
 
 /// No test waits longer than this for anything.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
@@ -192,7 +194,20 @@ fn wait(child: &mut Child, who: &str) -> ExitStatus {
 pub(crate) fn bridge() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bridge-cli"));
     command.stdin(Stdio::null());
+    heed_hangups(&mut command);
     command
+}
+
+/// Tests may run under `nohup`, and what it ignores is inherited.
+#[allow(unsafe_code)]
+fn heed_hangups(command: &mut Command) {
+    // SAFETY: `signal` is async-signal-safe, which is what may be called between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            nix::sys::signal::signal(Signal::SIGHUP, SigHandler::SigDfl)?;
+            Ok(())
+        });
+    }
 }
 
 /// Runs the bridge to its end.
