@@ -9,7 +9,7 @@ use crate::options::Options;
 use crate::status::Status;
 use crate::tracepoint::{Field, Site};
 
-const WHY: &str = "tracepoints work on x86-64 Linux only; here they expand to nothing";
+const WHY: &str = "tracepoints work on x86-64 and aarch64 Linux; here they expand to nothing";
 
 /// A tracepoint: there is none on this platform.
 #[derive(Clone, Debug)]
@@ -121,6 +121,58 @@ impl fmt::Debug for Event<'_> {
     }
 }
 
+/// An event from the rings: there is none on this platform.
+pub struct Recorded<'a>(Infallible, std::marker::PhantomData<&'a ()>);
+
+impl<'a> Recorded<'a> {
+    /// Who declares the tracepoint.
+    #[must_use]
+    pub fn provider(&self) -> &'a str {
+        match self.0 {}
+    }
+
+    /// The tracepoint's name.
+    #[must_use]
+    pub fn name(&self) -> &'a str {
+        match self.0 {}
+    }
+
+    /// When it happened.
+    #[must_use]
+    pub fn time(&self) -> u64 {
+        match self.0 {}
+    }
+
+    /// The thread it happened in.
+    #[must_use]
+    pub fn thread(&self) -> u32 {
+        match self.0 {}
+    }
+
+    /// The fields in order: name and value.
+    pub fn fields(&self) -> impl Iterator<Item = (&'a str, FieldValue<'_>)> + use<'_, 'a> {
+        std::iter::empty()
+    }
+
+    /// The value of the field with this name.
+    #[must_use]
+    pub fn field(&self, _: &str) -> Option<FieldValue<'_>> {
+        match self.0 {}
+    }
+}
+
+impl fmt::Display for Recorded<'_> {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {}
+    }
+}
+
+impl fmt::Debug for Recorded<'_> {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {}
+    }
+}
+
 /// Lists the tracepoints: none.
 #[must_use]
 pub fn tracepoints() -> Vec<Tracepoint> {
@@ -186,4 +238,18 @@ pub fn status() -> Status {
 /// Asks a bridge for a snapshot: there is none on this platform.
 pub fn snapshot(_reason: &str) -> bool {
     false
+}
+
+/// Says that there are no rings.
+///
+/// # Errors
+/// Always: [`ErrorKind::Unsupported`].
+pub fn drain(_: impl FnMut(&Recorded<'_>)) -> Result<usize> {
+    Err(Error::new(ErrorKind::Unsupported, WHY))
+}
+
+/// How many events were lost: none.
+#[must_use]
+pub fn lost(_: &str) -> u64 {
+    0
 }

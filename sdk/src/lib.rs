@@ -26,8 +26,8 @@
 //! drop(attachment);
 //! ```
 //!
-//! On x86-64 Linux all of it works; elsewhere tracepoints expand to nothing, but their fields are
-//! still type-checked.
+//! On x86-64 Linux all of it works, on aarch64 Linux with a gate of that architecture; elsewhere
+//! tracepoints expand to nothing, but their fields are still type-checked.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -73,8 +73,8 @@ pub mod __private;
 
 #[cfg(not(tracebraid_keys))]
 pub use absent::{
-    Attachment, Event, Tracepoint, disable, enable, init, init_with, is_enabled, settle, snapshot,
-    status, tracepoints,
+    Attachment, Event, Recorded, Tracepoint, disable, drain, enable, init, init_with, is_enabled,
+    lost, settle, snapshot, status, tracepoints,
 };
 #[cfg(tracebraid_keys)]
 pub use control::{init, init_with, settle, status};

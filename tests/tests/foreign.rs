@@ -86,6 +86,12 @@ fn arm_runs() {
         "{text}"
     );
     let mut rest = lines.split_off(4);
+    let drained = [
+        "drained Ok(0) lost 0",
+        "drained foreign:hit: n=10 seen=false",
+        "drained Ok(1) lost 0",
+    ];
+    assert_eq!(rest.split_off(rest.len() - 3), drained, "{text}");
     rest.sort_unstable();
     // How long the call took is another number each time.
     let returned = rest

@@ -46,6 +46,17 @@ fn main() {
         println!("{point:?} {}", point.fields().len());
     }
     attached();
+    drained();
+}
+
+/// The rings give them too, in order. The first call starts the recording.
+fn drained() {
+    drop(tracebraid::enable("foreign:hit"));
+    for round in 0..2 {
+        let drained = tracebraid::drain(|event| println!("drained {event}"));
+        println!("drained {drained:?} lost {}", tracebraid::lost("*"));
+        hit(10 + round);
+    }
 }
 
 /// Callbacks get the values.

@@ -26,6 +26,7 @@ pub fn run(file: &str) {
     formatted();
     in_a_print_format(-1, "a b");
     many_slots();
+    most_slots();
     cold(file);
     too_long();
 }
@@ -247,6 +248,38 @@ fn many_slots() {
         g = 7_u32,
         h = 8_u32,
         i = "nine"
+    );
+}
+
+/// More slots than the bridge copies through USDT: what is beyond says so, and in the ring is all of it.
+fn most_slots() {
+    let n = Some(i128::MIN);
+    event!(
+        values::most_slots,
+        a = n,
+        b = n,
+        c = n,
+        d = n,
+        e = n,
+        f = n,
+        g = n,
+        h = n,
+        i = n,
+        j = n,
+        k = n,
+        l = n,
+        m = n,
+        n = n,
+        o = n,
+        p = n,
+        q = n,
+        r = n,
+        s = n,
+        t = n,
+        u = n,
+        v = n,
+        w = n,
+        x = n
     );
 }
 
