@@ -9,11 +9,14 @@
 //! that attaches at that very moment begins to count when it is over.
 //!
 //! A handle of `/proc/self/mem` belongs to the process that opened it: after fork it would write the
-//! parent. It is kept for as long as the pid is the same, since after setuid it could not be opened.
+//! parent. It is kept for as long as the pid is the same, since after setuid it could not be opened. A
+//! daemon may have closed it with all descriptors that it does not know, and its number may be another
+//! file by now: so it is looked at before each write.
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::fd::IntoRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 use crate::dso::Dso;
 use crate::error::{Error, ErrorKind};
@@ -24,7 +27,45 @@ use super::key::Switch;
 /// Writes text.
 pub(crate) struct Writer {
     patching: Patching,
-    memory: Option<(u32, File)>,
+    memory: Option<Handle>,
+}
+
+/// `/proc/self/mem`, open.
+struct Handle {
+    owner: u32,
+    file: File,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+impl Handle {
+    fn open(owner: u32) -> io::Result<Handle> {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).open("/proc/self/mem")?;
+        let identity = identity(&file)?;
+        Ok(Handle {
+            owner,
+            file,
+            identity,
+        })
+    }
+
+    /// Whether the descriptor is still what was opened.
+    fn is_ours(&self) -> bool {
+        identity(&self.file).is_ok_and(|identity| identity == self.identity)
+    }
+
+    /// Closes it, unless its number has become somebody else's.
+    fn close(self) {
+        if !self.is_ours() {
+            let _ = self.file.into_raw_fd();
+        }
+    }
+}
+
+fn identity(file: &File) -> io::Result<(u64, u64)> {
+    let metadata = file.metadata()?;
+    Ok((metadata.dev(), metadata.ino()))
 }
 
 impl Writer {
@@ -42,17 +83,16 @@ impl Writer {
     /// Opens the handle of this process now, while the rights to do so are there.
     pub(crate) fn open(&mut self) -> io::Result<&File> {
         let pid = std::process::id();
-        if self.memory.as_ref().is_none_or(|(owner, _)| *owner != pid) {
+        let is_current = |handle: &Handle| handle.owner == pid && handle.is_ours();
+        if !self.memory.as_ref().is_some_and(is_current) {
             // The parent's handle goes first: it must never be written by a child.
-            self.memory = None;
-            let file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .open("/proc/self/mem")?;
-            self.memory = Some((pid, file));
+            if let Some(handle) = self.memory.take() {
+                handle.close();
+            }
+            self.memory = Some(Handle::open(pid)?);
         }
         match &self.memory {
-            Some((_, file)) => Ok(file),
+            Some(handle) => Ok(&handle.file),
             None => Err(io::Error::from(io::ErrorKind::NotFound)),
         }
     }
