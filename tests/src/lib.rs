@@ -8,9 +8,12 @@
 //! stapsdt       the USDT notes of a file, as readelf tells them
 //! mdwe          a process that denies itself writable code
 //! uprobe        a uprobe of the kernel's own perf interface, as any other tool sets it
+//! guides        the examples of the documentation, as doc tests
 //! ```
 //! The tests themselves are in `tests/tests/`, one file a subject.
 
+#[cfg(doctest)]
+mod guides;
 pub mod mdwe;
 pub mod programs;
 pub mod requirement;

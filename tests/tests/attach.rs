@@ -72,6 +72,7 @@ const BOTH: &[OfWay] = &[
         "sessions_that_come_and_go_see_whole_pieces",
         sessions::whole_pieces,
     ),
+    ("a_daemon_may_close_all_descriptors", ending::of_descriptors),
     ("a_thousand_tracepoints_are_seen", many::all_seen),
     (
         "a_library_is_attached_each_time_it_is_loaded",

@@ -133,3 +133,20 @@ pub(crate) fn rings_have_one_owner() {
     }
     eventually("all off", LONG, || target.ask("sites_on") == "0");
 }
+
+/// A daemon closes what it does not know, the SDK's descriptors too, and the numbers become files of its
+/// own: these stay as they are, and the bridge comes through as before.
+pub(crate) fn of_descriptors(via: Via) {
+    let mut target = Target::start(&["serve"]);
+    assert_eq!(target.ask("close_descriptors"), "closed");
+    let attached = Attached::start(target.pid(), via, &["-e", "serve:asked"]);
+    wait_until_on(&mut target, "serve:asked");
+    assert_eq!(target.ask("hit 7"), "7");
+    let ran = attached.interrupt();
+    ran.assert_well();
+    assert_eq!(ran.row("serve:asked"), (7, 7, 0));
+    eventually("all off", LONG, || target.ask("sites_on") == "0");
+    assert_eq!(target.ask("own_files"), "0 0 0 0 0 0 0 0");
+    let (status, _) = target.finish();
+    assert!(status.success(), "{status}");
+}

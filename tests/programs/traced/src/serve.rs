@@ -1,7 +1,9 @@
 //! Hits its tracepoints all along, and answers questions about them: one line in, one line out.
 
 use std::cell::Cell;
+use std::fs::File;
 use std::io::{BufRead, Write};
+use std::os::fd::FromRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -12,7 +14,7 @@ pub fn run() {
         .name("hitting".into())
         .spawn(hit_all_along)
         .expect("a thread");
-    let mut addon = None;
+    let (mut addon, mut own_files) = (None, Vec::new());
     for line in std::io::stdin().lock().lines() {
         let line = line.expect("a line");
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -39,6 +41,15 @@ pub fn run() {
                 shapes::queued(id.parse().expect("a number"), 2, "traced");
                 "queued".to_owned()
             }
+            ["close_descriptors"] => {
+                own_files = close_descriptors();
+                "closed".to_owned()
+            }
+            ["own_files"] => own_files
+                .iter()
+                .map(|file| file.metadata().expect("still open").len().to_string())
+                .collect::<Vec<_>>()
+                .join(" "),
             ["close"] => {
                 addon.take().expect("an open library").close();
                 "closed".to_owned()
@@ -57,6 +68,22 @@ fn hit(count: u64) -> u64 {
         tracebraid::event!(serve::asked, n, seen = on.replace(on.get() + 1));
     }
     on.get()
+}
+
+/// What daemons do: closes every descriptor that it does not know, and goes on with files of its own, which
+/// get the same numbers.
+fn close_descriptors() -> Vec<File> {
+    // SAFETY: whoever else has descriptors in this program has to cope with it.
+    assert_eq!(unsafe { libc::close_range(3, libc::c_uint::MAX, 0) }, 0);
+    let open = |_| {
+        // SAFETY: a terminated name; the descriptor is a new one.
+        unsafe {
+            let file = libc::memfd_create(c"traced's own".as_ptr(), libc::MFD_CLOEXEC);
+            assert!(file >= 3);
+            File::from_raw_fd(file)
+        }
+    };
+    (0..8).map(open).collect()
 }
 
 /// How often that was.

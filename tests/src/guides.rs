@@ -1,0 +1,4 @@
+//! The guides' examples, compiled and run as tests.
+
+#[doc = include_str!("../../docs/sdk.md")]
+struct Sdk;
