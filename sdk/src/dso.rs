@@ -60,19 +60,25 @@ impl Dso<'_> {
 
     /// Who this is. Never equal for two loadings.
     pub(crate) fn id(&self) -> DsoId {
-        let fresh = (u64::from(std::process::id()) << 32) | EPOCH.fetch_add(1, Ordering::Relaxed);
-        let epoch = match self.control().epoch.compare_exchange(
-            0,
-            fresh,
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        ) {
-            Ok(_) => fresh,
-            Err(theirs) => theirs,
-        };
+        let epoch = &self.control().epoch;
+        let known = epoch.load(Ordering::Relaxed);
         DsoId {
             control: self.tables.control,
-            epoch,
+            epoch: if known == 0 {
+                Self::claim(epoch)
+            } else {
+                known
+            },
+        }
+    }
+
+    /// Gives an epoch to a loading that has none.
+    #[cold]
+    fn claim(epoch: &AtomicU64) -> u64 {
+        let fresh = (u64::from(std::process::id()) << 32) | EPOCH.fetch_add(1, Ordering::Relaxed);
+        match epoch.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => fresh,
+            Err(theirs) => theirs,
         }
     }
 
