@@ -7,16 +7,20 @@
 //! traced many                1,000 tracepoints
 //! traced serve               hits all along, and answers questions about its tracepoints
 //! traced first               says which of its first statements were on
+//! traced calls               marks what it does for a watcher of system calls
+//! traced refused             does it all whatever is refused
 //! ```
 //! The first four wait for a line (`go`) and then until their tracepoints are on.
 
 #![deny(warnings)]
 
 mod addon;
+mod calls;
 mod count;
 mod first;
 mod many;
 mod order;
+mod refused;
 mod serve;
 mod values;
 
@@ -28,8 +32,11 @@ use tracebraid::{Appending, Options};
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    if words == ["first"] {
-        return first::run();
+    match words[..] {
+        ["first"] => return first::run(),
+        ["calls"] => return calls::run(),
+        ["refused"] => return refused::run(),
+        _ => {}
     }
     tracebraid::init_with(options()).expect("the helper thread starts");
     println!("READY {}", std::process::id());
