@@ -142,7 +142,11 @@ pub fn run(options: &Options, say: &mut dyn FnMut(Note)) -> Result<Ended> {
         Some(process) => {
             let (mut sdk, way) = whom::rings(options, &process, &spec, say)?;
             resolver.use_rings_only(way.rings_only);
-            let listed = sdk.as_mut().map(SdkRings::listed).unwrap_or_default();
+            let mut listed = sdk.as_mut().map(SdkRings::listed).unwrap_or_default();
+            sdk = whom::served(options, sdk, say);
+            if sdk.is_none() {
+                listed.clear();
+            }
             let mut follow = Follow::new(process, resolver)?;
             let resolved = follow.first(&listed)?;
             (Some(follow), sdk, way, resolved)

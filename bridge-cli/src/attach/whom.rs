@@ -175,6 +175,31 @@ pub(super) fn rings(
     Ok((Some(rings), way))
 }
 
+/// Gives rings back on which nobody switches anything on for us, where there is another way. To be asked
+/// once they were listed: only then has a helper thread that can serve nobody said so.
+pub(super) fn served(
+    options: &Options,
+    rings: Option<SdkRings>,
+    say: &mut dyn FnMut(Note),
+) -> Option<SdkRings> {
+    let rings = rings?;
+    // What a command makes is not there yet.
+    if !options.command.is_empty() || !rings.has_rings() || rings.has_helper() {
+        return Some(rings);
+    }
+    let why = format!(
+        "nobody in process {} switches tracepoints on for rings: its program starts no helper thread, or has \
+         closed the SDK's descriptors",
+        rings.target()
+    );
+    let keep = options.via == Via::Ring || options.recorder.is_some() || options.follow;
+    say(Note::Warning(match keep {
+        true => format!("{why}; only what it records unasked comes"),
+        false => format!("{why}; its tracepoints come through their USDT probes"),
+    }));
+    keep.then_some(rings)
+}
+
 fn links_sdk(process: &Process) -> Result<bool> {
     let scan = process.binaries()?;
     let mut binaries = scan.binaries.iter();

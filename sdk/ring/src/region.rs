@@ -16,6 +16,8 @@ use crate::geometry::{Control, Geometry};
 /// A mapped region.
 pub struct Region {
     file: OwnedFd,
+    /// Device and inode.
+    identity: (u64, u64),
     geometry: Geometry,
     /// Header area and control blocks.
     head: Mapping,
@@ -103,6 +105,7 @@ impl Region {
             }
         }
         Ok(Region {
+            identity: identity(file.as_fd())?,
             file,
             geometry,
             head,
@@ -118,6 +121,12 @@ impl Region {
     /// The memfd.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
+    }
+
+    /// Whether that descriptor is still the memfd: a program may close what it does not know, and use the
+    /// number for another file. The mapping stays in any case.
+    pub fn has_file(&self) -> bool {
+        identity(self.file()).is_ok_and(|identity| identity == self.identity)
     }
 
     /// The header area: `geometry().header_bytes()` bytes that others may write at any time.
@@ -212,6 +221,15 @@ fn mapping(start: *mut libc::c_void, length: usize) -> io::Result<Mapping> {
             length,
         })
     }
+}
+
+/// Device and inode of an open file.
+fn identity(file: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
+    // SAFETY: all zeros is a valid stat.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: a number that is or was a descriptor, and a place for the answer.
+    check(unsafe { libc::fstat(file.as_raw_fd(), &raw mut stat) })?;
+    Ok((stat.st_dev, stat.st_ino))
 }
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {

@@ -23,6 +23,7 @@ use super::directory::word;
 use super::filter;
 use super::rings::{self, Rings};
 use crate::clock;
+use crate::environment;
 use crate::gate;
 
 /// The request that is being served.
@@ -66,7 +67,7 @@ const ATTACH: Duration = Duration::from_secs(2);
 /// environment variable `TRACEBRAID_ATTACH`: its pid, and `,follow` where it wants the programs too that
 /// this one starts), so that it gets the first event. A bridge that is gone is not waited for.
 pub(crate) fn await_bridge() {
-    let Ok(wish) = std::env::var("TRACEBRAID_ATTACH") else {
+    let Some(wish) = environment::variable("TRACEBRAID_ATTACH") else {
         return;
     };
     let (pid, follow) = match wish.strip_suffix(",follow") {
@@ -104,7 +105,7 @@ pub(crate) fn serve() -> bool {
         gate::lock().listing.tidy();
     }
     let asked = word(rings.region, control::ASKED).load(Ordering::Acquire);
-    let owned = is_owned(rings.region.file());
+    let owned = is_owned(rings.region);
     if !owned {
         if SERVING.swap(false, Ordering::AcqRel) {
             TAKEN.store(asked, Ordering::Relaxed);
@@ -169,7 +170,7 @@ pub(crate) fn records_unasked(rings: &Rings) -> bool {
 
 /// Whether somebody has the rings who would take a snapshot.
 pub(crate) fn is_attended(rings: &Rings) -> bool {
-    is_owned(rings.region.file())
+    is_owned(rings.region)
 }
 
 /// Does with full rings what a bridge asks for, or what the program chose.
@@ -204,6 +205,9 @@ pub(super) fn note_clocks(region: &Region) {
 
 /// Takes the rings for this process itself. `None` where a bridge has them.
 pub(crate) fn claim(rings: &Rings) -> io::Result<Option<File>> {
+    if !rings.region.has_file() {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
     let file = reopen(rings.region.file())?;
     let claimed = set_lock(&file)?;
     OWN_READER.store(
@@ -284,8 +288,16 @@ fn lock_of(kind: libc::c_int) -> libc::flock {
     lock
 }
 
-/// Whether somebody else holds the lock.
-fn is_owned(file: BorrowedFd<'_>) -> bool {
+/// Whether somebody else holds the lock. Where the program has closed the descriptor nobody can tell, and so
+/// nobody is served; the region says it.
+fn is_owned(region: &Region) -> bool {
+    if !region.has_file() {
+        // SAFETY: within the header area, 4-aligned; readers copy it.
+        unsafe { &*region.header().add(region::HELPER).cast::<AtomicU32>() }
+            .store(0, Ordering::Relaxed);
+        return false;
+    }
+    let file = region.file();
     let mut lock = lock_of(libc::F_WRLCK);
     // SAFETY: a descriptor of ours and a lock to fill.
     let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };

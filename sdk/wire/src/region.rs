@@ -132,6 +132,9 @@ pub const MODE_OVERWRITE: u32 = 2;
 
 /// Bytes of the encoded header.
 pub const HEADER_BYTES: usize = 48;
+/// Where in the header the u32 [`Header::helper`] is: the program takes it back when it can no longer see
+/// who has the lock.
+pub const HELPER: usize = 40;
 
 /// Why a header cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -333,6 +336,14 @@ mod tests {
         let mut odd = bytes;
         odd[12] = 15;
         assert_eq!(Header::parse(&odd), Err(RegionError::Value));
+        bytes[HELPER] = 0;
+        assert_eq!(
+            Header::parse(&bytes),
+            Ok(Header {
+                helper: 0,
+                ..header
+            })
+        );
         bytes[8] = 9;
         assert_eq!(Header::parse(&bytes), Err(RegionError::Version(9)));
         assert_eq!(Header::parse(&bytes[..20]), Err(RegionError::Version(9)));

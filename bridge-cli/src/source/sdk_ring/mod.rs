@@ -223,7 +223,7 @@ impl SdkRings {
 
     /// Whether the target has rings that somebody in it switches events on for.
     pub fn has_helper(&self) -> bool {
-        let helped = |region: &Taken| region.wish.is_target && region.shared.header().helper != 0;
+        let helped = |region: &Taken| region.wish.is_target && region.shared.has_helper();
         self.regions.iter().any(helped)
     }
 
@@ -277,7 +277,7 @@ impl SdkRings {
         for region in &mut self.regions {
             region.look_through_again();
             let any = region.sync(&self.points) | region.adopt(&self.points);
-            if any && !region.shared.ask(ANSWER) && region.shared.header().helper != 0 {
+            if any && !region.shared.ask(ANSWER) && region.shared.has_helper() {
                 self.warnings.push(format!(
                     "the helper thread of process {} does not answer: its tracepoints may not be on",
                     region.pid

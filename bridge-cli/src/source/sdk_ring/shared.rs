@@ -188,18 +188,24 @@ impl Shared {
         };
     }
 
+    /// Whether the target has a helper thread that serves whoever has the lock. It may say no later than at
+    /// the beginning, but never yes.
+    pub(super) fn has_helper(&self) -> bool {
+        self.atomic(region::HELPER).load(Ordering::Relaxed) != 0
+    }
+
     /// Asks the helper to look at what is wanted, and at libraries that were loaded. Whether it answered in
     /// time.
     pub(super) fn ask(&self, limit: Duration) -> bool {
         let asked = self.word(control::ASKED);
         let number = asked.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
         wake(asked);
-        self.header.helper != 0 && self.wait_for(control::ANSWERED, number, limit)
+        self.has_helper() && self.wait_for(control::ANSWERED, number, limit)
     }
 
     /// Asks for a flush. Its number; `None` where nobody flushes.
     pub(super) fn ask_flush(&self) -> Option<u32> {
-        if self.header.helper == 0 {
+        if !self.has_helper() {
             return None;
         }
         let asked = self.word(control::FLUSH_ASKED);
