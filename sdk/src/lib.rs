@@ -41,6 +41,8 @@ mod control;
 mod dso;
 #[cfg(tracebraid_keys)]
 mod emit;
+#[cfg(tracebraid_keys)]
+mod environment;
 mod error;
 #[cfg(tracebraid_keys)]
 mod event;

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+#[cfg(tracebraid_keys)]
+use crate::environment;
+
 /// How the SDK works in this process. The default is right for most.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -101,9 +104,8 @@ impl Options {
     pub(crate) fn ring_bytes(&self) -> usize {
         use tracebraid_ring::Geometry;
 
-        let from_environment = std::env::var("TRACEBRAID_RING")
-            .ok()
-            .and_then(|text| size(&text));
+        let from_environment =
+            environment::variable("TRACEBRAID_RING").and_then(|text| size(&text));
         let wanted = from_environment.or(self.ring_bytes).unwrap_or(RING_BYTES);
         wanted
             .clamp(Geometry::MIN_RING, Geometry::MAX_RING)
@@ -113,7 +115,7 @@ impl Options {
     /// What is recorded with nobody asking: from the environment, else what was asked, else everything
     /// where the rings are a flight recorder.
     pub(crate) fn recording(&self) -> Option<String> {
-        let from_environment = std::env::var("TRACEBRAID_RECORD").ok();
+        let from_environment = environment::variable("TRACEBRAID_RECORD");
         let asked = from_environment.or_else(|| self.recording.clone());
         asked.or_else(|| self.flight_recorder.then(|| "*".to_owned()))
     }
