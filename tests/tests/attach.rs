@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use libtest_mimic::{Completion, Trial};
 use tracebraid_tests::requirement::{self, Need, trial};
 
 #[path = "attach/bridge.rs"]
@@ -19,6 +20,8 @@ mod library;
 mod many;
 #[path = "attach/order.rs"]
 mod order;
+#[path = "attach/rights.rs"]
+mod rights;
 #[path = "attach/sessions.rs"]
 mod sessions;
 #[path = "attach/target.rs"]
@@ -72,8 +75,12 @@ const BOTH: &[OfWay] = &[
         "sessions_that_come_and_go_see_whole_pieces",
         sessions::whole_pieces,
     ),
-    ("a_daemon_may_close_all_descriptors", ending::of_descriptors),
     ("a_thousand_tracepoints_are_seen", many::all_seen),
+];
+
+/// Tests of what may come by either way: by USDT, and as the bridge chooses.
+const EITHER: &[OfWay] = &[
+    ("a_daemon_may_close_all_descriptors", ending::of_descriptors),
     (
         "a_library_is_attached_each_time_it_is_loaded",
         library::loaded_twice,
@@ -95,6 +102,10 @@ const ALONE: &[(&str, fn())] = &[
         "every_hit_is_printed_or_counted_in_locked_rings",
         counts::exact_under_a_lock,
     ),
+    (
+        "a_user_reads_the_rings_of_own_programs_without_any_right",
+        rights::rings_need_none,
+    ),
     ("rings_have_one_owner", ending::rings_have_one_owner),
     (
         "a_library_may_have_rings_of_its_own",
@@ -104,18 +115,18 @@ const ALONE: &[(&str, fn())] = &[
         "a_command_is_attached_from_its_first_statement_on",
         command::started_by_the_bridge,
     ),
-    (
-        "a_command_has_no_rings_before_it_runs",
-        command::rings_are_not_there_yet,
-    ),
 ];
 
 fn main() {
     let mut trials = Vec::new();
-    for via in Via::BOTH {
-        let both =
-            |&(name, run): &OfWay| trial(format!("{name}_{}", via.suffix()), BPF, move || run(via));
-        trials.extend(BOTH.iter().map(both));
+    let of_way = |via: Via| {
+        move |&(name, run): &OfWay| trial(format!("{name}_{}", via.suffix()), BPF, move || run(via))
+    };
+    for via in [Via::Usdt, Via::Ring] {
+        trials.extend(BOTH.iter().map(of_way(via)));
+    }
+    for via in [Via::Usdt, Via::Auto] {
+        trials.extend(EITHER.iter().map(of_way(via)));
     }
     trials.extend(ALONE.iter().map(|&(name, run)| trial(name, BPF, run)));
     trials.push(trial(
@@ -123,6 +134,11 @@ fn main() {
         TRACEFS,
         command::probed_before_start,
     ));
+    let name = "a_set_user_id_program_does_not_ask_its_environment";
+    trials.push(match rights::no_set_user_id() {
+        Some(reason) => Trial::ignorable_test(name, || Ok(Completion::ignored_with(reason))),
+        None => trial(name, BPF, rights::environment_of_a_set_user_id_program),
+    });
     requirement::run(trials);
 }
 

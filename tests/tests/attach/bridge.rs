@@ -23,15 +23,16 @@ pub(crate) fn path() -> &'static Path {
 /// How the target's own tracepoints come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Via {
+    /// The rings where there are some, else USDT.
+    Auto,
     Ring,
     Usdt,
 }
 
 impl Via {
-    pub(crate) const BOTH: [Via; 2] = [Via::Usdt, Via::Ring];
-
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Via::Auto => "auto",
             Via::Ring => "ring",
             Via::Usdt => "usdt",
         }
@@ -40,6 +41,7 @@ impl Via {
     /// For the names of tests.
     pub(crate) fn suffix(self) -> &'static str {
         match self {
+            Via::Auto => "by_itself",
             Via::Ring => "through_the_rings",
             Via::Usdt => "through_usdt",
         }

@@ -6,35 +6,31 @@ use std::process::Command;
 
 use tracebraid_tests::stapsdt;
 
-use super::bridge::run;
+use super::bridge::{Via, run};
 use super::directory;
 use super::target::built;
 
-/// `attach -- CMD`: sites that test their semaphore are on from the first statement of `main`, patched
-/// ones from `init` on.
+/// `attach -- CMD`: through USDT, sites that test their semaphore are on from the first statement of `main`
+/// and patched ones from `init` on; through the rings, all from `init` on, which makes them.
 pub(crate) fn started_by_the_bridge() {
-    let out = directory().join("first.txt");
-    let (out, program) = (path(&out), path(&built().traced));
-    let ran = run(&["attach", "-e", "first:*", "-o", out, "--", program, "first"]);
-    ran.assert_well();
-    assert!(ran.out.contains("tested true patched true"), "{ran:?}");
-    let stream = fs::read_to_string(out).expect("the stream");
-    let events: Vec<&str> = stream
-        .lines()
-        .filter_map(|line| line.split(": ").nth(1))
-        .collect();
-    assert_eq!(events, ["first:tested", "first:patched"], "{stream}");
-}
-
-/// Rings are made by the program itself: before it runs there are none.
-pub(crate) fn rings_are_not_there_yet() {
-    let program = path(&built().traced);
-    let ran = run(&[
-        "attach", "--via", "ring", "-e", "first:*", "--", program, "first",
-    ]);
-    assert_eq!(ran.status, Some(2), "{ran:?}");
-    assert!(ran.err.contains("--via"), "{}", ran.err);
-    assert!(!ran.out.contains("tested"), "{ran:?}");
+    for (via, before) in [(Via::Usdt, true), (Via::Ring, false), (Via::Auto, false)] {
+        let out = directory().join("first.txt");
+        let (out, program) = (path(&out), path(&built().traced));
+        let via = via.name();
+        let ran = run(&[
+            "attach", "--via", via, "-e", "first:*", "-o", out, "--", program, "first",
+        ]);
+        ran.assert_well();
+        let said = format!("tested {before} patched true");
+        assert!(ran.out.contains(&said), "{via}: {ran:?}");
+        let stream = fs::read_to_string(out).expect("the stream");
+        let events: Vec<&str> = stream
+            .lines()
+            .filter_map(|line| line.split(": ").nth(1))
+            .collect();
+        let expected = ["first:tested", "first:patched"];
+        assert_eq!(events, expected[usize::from(!before)..], "{via}: {stream}");
+    }
 }
 
 /// What perf does with a file before any process runs it: the kernel raises the semaphores as the file is

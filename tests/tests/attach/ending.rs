@@ -135,7 +135,8 @@ pub(crate) fn rings_have_one_owner() {
 }
 
 /// A daemon closes what it does not know, the SDK's descriptors too, and the numbers become files of its
-/// own: these stay as they are, and the bridge comes through as before.
+/// own: these stay as they are, and the bridge comes through by USDT, since nobody in the program can see
+/// any more who has its rings.
 pub(crate) fn of_descriptors(via: Via) {
     let mut target = Target::start(&["serve"]);
     assert_eq!(target.ask("close_descriptors"), "closed");
@@ -145,6 +146,10 @@ pub(crate) fn of_descriptors(via: Via) {
     let ran = attached.interrupt();
     ran.assert_well();
     assert_eq!(ran.row("serve:asked"), (7, 7, 0));
+    assert_eq!(
+        ran.err.contains("closed the SDK's descriptors"),
+        via == Via::Auto
+    );
     eventually("all off", LONG, || target.ask("sites_on") == "0");
     assert_eq!(target.ask("own_files"), "0 0 0 0 0 0 0 0");
     let (status, _) = target.finish();
