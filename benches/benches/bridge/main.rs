@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         part.skip("bridge", "it takes a release build of bridge-cli");
         return Ok(());
     }
-    let (repetitions, seconds) = thoroughness.pick((10, 5), (4, 2), (1, 1));
+    let (repetitions, milliseconds) = thoroughness.pick((10, 5000), (6, 1500), (1, 1000));
     let bridge = build_bridge()?;
     let package = Program {
         flavour: Flavour::Tracebraid,
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let target = Target::start(&package.program()?)?;
 
-    let read_for = Duration::from_secs(seconds);
+    let read_for = Duration::from_millis(milliseconds);
     let mut runs = WAYS.map(|_| Ok(Vec::new()));
     for _ in 0..repetitions {
         for (way, runs) in WAYS.iter().zip(&mut runs) {
