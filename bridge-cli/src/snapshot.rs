@@ -1,4 +1,4 @@
-//! `snapshot`: what the rings of a process hold, without stopping it.
+//! `snapshot`: what the rings of a process hold, without stopping it, or what a core dump has of them.
 //!
 //! Of a flight recorder it is what was recorded last; of other rings what their reader has not taken yet,
 //! or, where there is none, what the program recorded unasked. Nothing is taken out, nobody is asked: it
@@ -14,11 +14,20 @@ use crate::export::{self, Outcome, Sink};
 use crate::selector::{Scope, Selector};
 use crate::source::sdk_ring;
 
+/// See [`Options::of`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// A process, as the bridge's user numbers it.
+    Process(u32),
+    /// What is left of one: a core dump.
+    Core(PathBuf),
+}
+
 /// What `snapshot` is asked to do.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
-    /// The process, as the bridge's user numbers it.
-    pub pid: u32,
+    /// Whose rings.
+    pub of: Of,
     /// Which tracepoints; empty means all.
     pub selectors: Vec<Selector>,
     /// Where to write; `None` is the standard output.
@@ -61,7 +70,10 @@ pub fn run(options: &Options) -> Result<Taken> {
         let selectors = &options.selectors;
         selectors.is_empty() || selectors.iter().any(|it| it.matches(group, name))
     };
-    let held = sdk_ring::held_by(options.pid, means)?;
+    let held = match &options.of {
+        Of::Process(pid) => sdk_ring::held_by(*pid, means)?,
+        Of::Core(path) => sdk_ring::held_in(path, means)?,
+    };
     let times = held.events.first().zip(held.events.last());
     let taken = Taken {
         events: held.events.len(),

@@ -6,6 +6,7 @@ mod support;
 use std::thread;
 use std::time::Duration;
 
+use libtest_mimic::Trial;
 use nix::sys::signal::Signal;
 use ring_program::{Program, seq};
 use support::{Attached, Ran, kill, run_bridge, test};
@@ -176,6 +177,33 @@ fn main() {
                 assert!(ran.err.contains(text), "{when}: {}", ran.err);
             }
         }),
+        core_test("a_core_dump_holds_the_rings", |folder| {
+            let mut command = ring_program::command("flight 300");
+            command.current_dir(folder);
+            let mut program = Program::spawn(&mut command);
+            program.ask("go");
+            set_core_limit(program.pid);
+            kill(program.pid, Signal::SIGABRT);
+            program.wait();
+            let named = folder.join(format!("core.{}", program.pid));
+            let core = if named.exists() {
+                named
+            } else {
+                folder.join("core")
+            };
+            let core = core.to_str().unwrap();
+            let ran = run_bridge(&["snapshot", "--core", core, "-e", "app:words"]);
+            assert_eq!(ran.status, 0, "{}", ran.err);
+            is_a_gapless_end(&seqs(&ran, "app:words"), 299);
+            let line = ran.events("app:words")[0];
+            assert_eq!(ring_program::tid(line), program.pid);
+            assert!(
+                ring_program::comm(line).starts_with("ring_recorder"),
+                "{line}"
+            );
+            let no_core = run_bridge(&["snapshot", "--core", "/proc/self/exe"]);
+            assert_eq!(no_core.status, 4);
+        }),
         test("a_process_that_dies_leaves_a_last_snapshot", || {
             let mut program = Program::start("asker 300");
             let pid = program.pid.to_string();
@@ -190,4 +218,41 @@ fn main() {
             );
         }),
     ]);
+}
+
+/// A test that needs the kernel to write core dumps into the directory of the process; where another
+/// program gets them it is reported as ignored.
+fn core_test(name: &str, run: impl FnOnce(&std::path::Path) + Send + 'static) -> Trial {
+    let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
+    let is_there = pattern.trim() == "core";
+    let trial = test(name, move || {
+        let folder = support::scratch("core");
+        run(&folder);
+        std::fs::remove_dir_all(&folder).unwrap();
+    });
+    if is_there {
+        return trial;
+    }
+    trial
+        .with_kind(format!("needs core_pattern core, not {}", pattern.trim()))
+        .with_ignored_flag(true)
+}
+
+/// Lets a process dump its memory when it dies.
+#[allow(unsafe_code)]
+fn set_core_limit(pid: u32) {
+    let limit = libc::rlimit {
+        rlim_cur: libc::RLIM_INFINITY,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: a limit to be read, and no place for the old one.
+    let result = unsafe {
+        libc::prlimit(
+            pid as libc::pid_t,
+            libc::RLIMIT_CORE,
+            &raw const limit,
+            std::ptr::null_mut(),
+        )
+    };
+    assert_eq!(result, 0);
 }

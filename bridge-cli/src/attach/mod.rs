@@ -61,6 +61,8 @@ pub struct Options {
     pub output: Option<PathBuf>,
     /// Name of the format (`export::formats`).
     pub format: String,
+    /// Events are counted only.
+    pub count: bool,
     /// How the target's own tracepoints come.
     pub via: Via,
     /// Application events of the target's children too.
@@ -129,7 +131,10 @@ pub struct Ended {
 /// later is [`Ended::failure`].
 pub fn run(options: &Options, say: &mut dyn FnMut(Note)) -> Result<Ended> {
     let start = Instant::now();
-    let format = export::format(&options.format).ok_or_else(|| unknown_format(&options.format))?;
+    let format = match options.count {
+        true => &export::NOTHING,
+        false => export::format(&options.format).ok_or_else(|| unknown_format(&options.format))?,
+    };
     whom::check(options)?;
     let (held, process) = whom::target(options)?;
     let end = process

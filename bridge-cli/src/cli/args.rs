@@ -75,6 +75,9 @@ pub(super) struct AttachArgs {
     /// How events are written
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = formats())]
     format: String,
+    /// Count events and write none: the table at the end is all
+    #[arg(short, long)]
+    count: bool,
     /// How the target's own tracepoints come
     #[arg(long, value_enum, value_name = "WAY", default_value_t = ViaArg::Auto)]
     via: ViaArg,
@@ -126,7 +129,10 @@ impl From<ViaArg> for Via {
 pub(super) struct SnapshotArgs {
     /// The process
     #[arg(short = 'p', visible_short_alias = 'x', long, value_name = "PID")]
-    pid: u32,
+    pid: Option<u32>,
+    /// What is left of a process: its core dump
+    #[arg(long, value_name = "FILE", conflicts_with = "pid")]
+    core: Option<PathBuf>,
     /// Only these tracepoints: PROVIDER:NAME, with * and ?
     #[arg(short = 'e', long = "event", value_name = "EVENT")]
     events: Vec<String>,
@@ -196,8 +202,18 @@ fn each<T>(texts: &[String], read: fn(&str) -> Result<T>) -> Result<Vec<T>> {
 impl SnapshotArgs {
     /// The options the library works with.
     pub(super) fn into_options(self) -> Result<snapshot::Options> {
+        let of = match (self.pid, self.core) {
+            (Some(pid), _) => snapshot::Of::Process(pid),
+            (None, Some(core)) => snapshot::Of::Core(core),
+            (None, None) => {
+                return Err(
+                    Error::new(ErrorKind::Usage, "nobody is named whose rings are wanted")
+                        .hint("give a process (-p PID) or a core dump (--core FILE)"),
+                );
+            }
+        };
         Ok(snapshot::Options {
-            pid: self.pid,
+            of,
             selectors: each(&self.events, Selector::parse)?,
             output: self.output,
             format: self.format,
@@ -233,6 +249,7 @@ impl AttachArgs {
             duration: self.duration,
             output: self.output,
             format: self.format,
+            count: self.count,
             via: self.via.into(),
             follow: self.follow,
             recorder,

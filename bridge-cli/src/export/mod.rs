@@ -8,6 +8,7 @@
 //! reader going away (`| head`) is an [`Outcome`], not an error.
 
 mod json;
+mod nothing;
 mod text;
 
 use std::collections::HashMap;
@@ -16,6 +17,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use crate::event::{Event, Probe};
+
+pub use nothing::NOTHING;
 
 /// Where the bytes go.
 pub type Sink = Box<dyn Write + Send>;

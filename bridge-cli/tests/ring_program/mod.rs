@@ -341,6 +341,11 @@ impl Program {
         self.child.wait().unwrap();
     }
 
+    /// Waits for its end, however it comes.
+    pub(crate) fn wait(&mut self) {
+        self.child.wait().unwrap();
+    }
+
     pub(crate) fn is_alive(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }

@@ -98,7 +98,9 @@ pub(crate) fn serve() -> bool {
         return false;
     };
     flush(rings.region);
-    if clock::now().wrapping_sub(NOTED.load(Ordering::Relaxed)) >= NOTE_EVERY {
+    // A line takes two points: the second is noted as soon as there is a helper.
+    let few = word(rings.region, control::PAIRS).load(Ordering::Relaxed) < 2;
+    if few || clock::now().wrapping_sub(NOTED.load(Ordering::Relaxed)) >= NOTE_EVERY {
         note_clocks(rings.region);
     }
     if filter::any_retired() {

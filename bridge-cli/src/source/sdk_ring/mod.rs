@@ -16,6 +16,7 @@
 //! after so many records: rings of any size cost a bounded memory, and stay in step.
 
 mod clock;
+mod core_dump;
 mod decode;
 mod find;
 mod people;
@@ -37,7 +38,7 @@ use crate::error::Result;
 use crate::event::{Comm, Event, Probe, What};
 
 pub use clock::{Conversion, Fit, Pair, now, read};
-pub use snapshot::{Asked, Held, held_by};
+pub use snapshot::{Asked, Held, held_by, held_in};
 
 use find::FileId;
 use taken::{ANSWER, Findings, Round, Taken, Wish};

@@ -52,6 +52,8 @@ pub(super) struct People {
     pid: u32,
     /// Whether the process numbers itself as we do.
     same_numbers: bool,
+    /// Whether anybody of it can be looked up.
+    lives: bool,
     known: HashMap<Key, Known>,
     last: Option<(Key, Known)>,
     /// Children that introduced themselves, as we number them.
@@ -63,9 +65,19 @@ impl People {
         People {
             pid,
             same_numbers: find::numbers(pid).len() <= 1,
+            lives: true,
             known: HashMap::new(),
             last: None,
             children: Vec::new(),
+        }
+    }
+
+    /// Of a process that is no more: who introduced itself is known, nobody is looked up.
+    pub(super) fn of_the_dead(pid: u32) -> People {
+        People {
+            same_numbers: true,
+            lives: false,
+            ..People::of(pid)
         }
     }
 
@@ -101,7 +113,7 @@ impl People {
             Known {
                 person,
                 process: Some(said.process),
-                until: now + NAME,
+                until: now.saturating_add(NAME),
             },
         );
         pid
@@ -140,7 +152,8 @@ impl People {
             (false, _) => (self.pid, self.outer_thread(self.pid, tid)),
             (true, _) => self.stranger_of_child(tid),
         };
-        let read = fs::read(format!("/proc/{pid}/task/{outer}/comm")).ok();
+        let path = format!("/proc/{pid}/task/{outer}/comm");
+        let read = self.lives.then(|| fs::read(path).ok()).flatten();
         let comm = read.map(|name| Comm::new(name.strip_suffix(b"\n").unwrap_or(&name)));
         let known_before = before.map(|known| known.person.comm);
         let is_stranger = comm.is_none() && before.is_none_or(|known| known.person.is_stranger);
@@ -152,13 +165,16 @@ impl People {
                 is_stranger,
             },
             process,
-            until: now + if is_stranger { UNKNOWN } else { NAME },
+            until: now.saturating_add(if is_stranger { UNKNOWN } else { NAME }),
         }
     }
 
     /// Process and thread of a child's thread that has not introduced itself.
     fn stranger_of_child(&self, tid: u32) -> (u32, u32) {
         let outer = self.outer_process(tid);
+        if !self.lives {
+            return (outer, outer);
+        }
         let process = find::status_numbers(&format!("/proc/{outer}/status"), "Tgid:");
         (process.first().copied().unwrap_or(outer), outer)
     }

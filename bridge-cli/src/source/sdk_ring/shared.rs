@@ -92,6 +92,21 @@ impl Shared {
         })
     }
 
+    /// A region that nobody else has: what is left of a process.
+    ///
+    /// # Errors
+    /// Its file cannot be kept.
+    pub(super) fn of_copy(region: Region, header: Header) -> io::Result<Shared> {
+        let file = File::from(region.file().try_clone_to_owned()?);
+        Ok(Shared {
+            region: Arc::new(region),
+            header,
+            end: None,
+            file,
+            is_ours: false,
+        })
+    }
+
     /// The process that a region belongs to, as that process numbers itself.
     pub(super) fn owner(path: &Path) -> Option<u32> {
         let file = File::open(path).ok()?;
@@ -290,11 +305,16 @@ fn cannot(pid: u32, what: &str) -> Error {
 
 /// Reads and checks a header, and the sizes in it.
 fn read_header(file: &File, pid: u32) -> Result<(Header, Geometry)> {
-    let cannot = |what: &str| cannot(pid, what);
     let mut bytes = [0; region::HEADER_BYTES];
     file.read_exact_at(&mut bytes, 0)
-        .map_err(|error| cannot("cannot be read").because(error))?;
-    let header = Header::parse(&bytes).map_err(|error| match error {
+        .map_err(|error| cannot(pid, "cannot be read").because(error))?;
+    check_header(&bytes, pid)
+}
+
+/// Checks a header, and the sizes in it.
+pub(super) fn check_header(bytes: &[u8], pid: u32) -> Result<(Header, Geometry)> {
+    let cannot = |what: &str| cannot(pid, what);
+    let header = Header::parse(bytes).map_err(|error| match error {
         RegionError::Version(version) => cannot(&format!("are of version {version}")).hint(format!(
             "this bridge knows version {}: use the bridge that belongs to the program's SDK, or --via usdt",
             region::VERSION

@@ -1,6 +1,9 @@
 //! What rings hold, looked at without taking it and without stopping anybody.
 
+use std::path::Path;
+
 use super::clock::{Fit, now, read};
+use super::core_dump;
 use super::find;
 use super::taken::{Findings, Round, Taken};
 use super::{Point, SdkRings};
@@ -47,8 +50,15 @@ pub fn held_by(pid: u32, means: impl Fn(&str, &str) -> bool) -> Result<Held> {
     Ok(look_at(&mut regions, means))
 }
 
-/// Looks at regions that nobody has to hold.
-pub(super) fn look_at(regions: &mut [Taken], means: impl Fn(&str, &str) -> bool) -> Held {
+/// What the rings in a core dump hold.
+///
+/// # Errors
+/// The file is none, or has no rings.
+pub fn held_in(core: &Path, means: impl Fn(&str, &str) -> bool) -> Result<Held> {
+    Ok(look_at(&mut core_dump::regions(core)?, means))
+}
+
+fn look_at(regions: &mut [Taken], means: impl Fn(&str, &str) -> bool) -> Held {
     let mut held = Held::default();
     let mut points: Vec<Point> = Vec::new();
     for region in regions.iter_mut() {
@@ -85,9 +95,10 @@ fn look(
     held: &mut Held,
 ) {
     let mut findings = Findings::default();
+    let ended = regions.iter().all(|region| region.has_ended);
     let mut round = Round {
         conversion: fit.conversion(),
-        now: now(),
+        now: if ended { u64::MAX } else { now() },
         region: 0,
         only,
         points,

@@ -140,6 +140,20 @@ impl Taken {
         Ok(Taken::of(shared, path, id, pid, wish))
     }
 
+    /// A copy of the region of a process that is no more, whose number may be another's by now.
+    pub(super) fn of_the_dead(shared: Shared, pid: u32) -> Taken {
+        let wish = Wish {
+            children: shared.children() != 0,
+            ..Wish::default()
+        };
+        Taken {
+            people: People::of_the_dead(pid),
+            ahead: 0,
+            has_ended: true,
+            ..Taken::of(shared, PathBuf::new(), (0, 0), pid, wish)
+        }
+    }
+
     fn of(shared: Shared, path: PathBuf, id: FileId, pid: u32, wish: Wish) -> Taken {
         let cpus = shared.cpus();
         let groups = Group::ALL
