@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use ring_program::{Program, comm, seq, tid};
-use support::{Attached, Ran, bridge, kill, run_bridge, test};
+use support::{Attached, Ran, bpf_test, bridge, kill, run_bridge, test};
 
 fn attach(program: &Program, more: &[&str]) -> Attached {
     let pid = program.pid.to_string();
@@ -118,7 +118,7 @@ fn main() {
             "a_bridge_that_is_killed_is_noticed_and_the_next_one_attaches",
             || {
                 let mut program = Program::start("ticks 20");
-                for round in 0..5 {
+                for round in 0..if is_soak() { 200 } else { 5 } {
                     let attached = attach(&program, &[]);
                     program.ask("go");
                     kill(attached.pid, Signal::SIGKILL);
@@ -182,11 +182,11 @@ fn main() {
         test(
             "a_process_that_is_killed_gives_what_it_had_committed",
             || {
-                for round in 0..10 {
+                for round in 0..if is_soak() { 200 } else { 10 } {
                     let mut program = Program::start("forever");
                     let attached = attach(&program, &["-e", "app:words"]);
                     assert_eq!(program.ask("go"), "begun");
-                    thread::sleep(Duration::from_millis(7 * round));
+                    thread::sleep(Duration::from_millis(7 * round % 71));
                     program.kill();
                     let start = Instant::now();
                     let ran = attached.finish();
@@ -366,12 +366,172 @@ fn main() {
             assert_eq!(seqs(&attached.stop(Signal::SIGINT), "app:tick").len(), 10);
             program.finish();
         }),
+        bpf_test(
+            "every_system_call_stands_between_the_events_around_it",
+            || {
+                let count = if is_soak() { 200_000 } else { 4_000 };
+                let mut program = Program::start(&format!("between {count}"));
+                let pid = program.pid.to_string();
+                let attached = Attached::start(&[
+                    "-p",
+                    &pid,
+                    "--via",
+                    "ring",
+                    "-e",
+                    "app:words",
+                    "-e",
+                    "syscalls:sys_enter_getppid",
+                ]);
+                program.ask("go");
+                let ran = attached.stop(Signal::SIGINT);
+                let names: Vec<&str> = ran
+                    .out
+                    .lines()
+                    .map(|line| {
+                        if line.contains("app:words") {
+                            "event"
+                        } else {
+                            "call"
+                        }
+                    })
+                    .collect();
+                assert_eq!(names.len(), 3 * count, "{}", ran.err);
+                let wrong = names
+                    .chunks(3)
+                    .position(|three| three != ["event", "call", "event"]);
+                assert_eq!(
+                    wrong,
+                    None,
+                    "{:?}",
+                    wrong.map(|at| ran.out.lines().skip(3 * at).take(6).collect::<Vec<_>>())
+                );
+                assert_eq!(
+                    seqs(&ran, "app:words"),
+                    (0..2 * count as u64).collect::<Vec<_>>()
+                );
+                assert!(!ran.out.contains("(late)"));
+                program.finish();
+            },
+        ),
+        bpf_test(
+            "a_command_that_makes_no_rings_is_attached_by_its_usdt_probes",
+            || {
+                let mut bridge = bridge();
+                bridge
+                    .args(["attach", "-v", "-e", "app:*", "--"])
+                    .arg(std::env::current_exe().unwrap())
+                    .env("BRIDGE_RING_PROGRAM", "never 30");
+                let ran = Attached::spawn(&mut bridge).finish();
+                assert_eq!(
+                    seqs(&ran, "app:tick"),
+                    (0..30).collect::<Vec<_>>(),
+                    "{}",
+                    ran.err
+                );
+            },
+        ),
+        namespace_test(
+            "a_process_in_other_namespaces_has_our_numbers_and_our_time",
+            || {
+                let mut command = std::process::Command::new("unshare");
+                command
+                    .args([
+                        "--pid",
+                        "--mount",
+                        "--time",
+                        "--monotonic",
+                        "100000",
+                        "--fork",
+                        "--mount-proc",
+                    ])
+                    .arg(std::env::current_exe().unwrap())
+                    .env("BRIDGE_RING_PROGRAM", "threads 20");
+                let mut program = Program::spawn(&mut command);
+                assert_eq!(program.pid, 1, "it is the first of its namespace");
+                program.pid = program.only_child();
+                let attached = attach(&program, &[]);
+                program.ask("go");
+                let ran = attached.stop(Signal::SIGINT);
+                let lines = ran.events("app:words");
+                assert_eq!(lines.len(), 20, "{}", ran.err);
+                let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
+                let uptime: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
+                for (seq, line) in lines.iter().enumerate() {
+                    assert_eq!(comm(line), format!("short-{seq}"));
+                    let time = line.split("] ").nth(1).unwrap().trim();
+                    let time: f64 = time.split(':').next().unwrap().parse().unwrap();
+                    assert!((time - uptime).abs() < 60.0, "{time} {uptime}");
+                }
+                let mut program = program;
+                program.kill();
+            },
+        ),
+        test("what_waits_in_large_rings_takes_little_memory_here", || {
+            let mut command = ring_program::command("flood 1500000");
+            command.env("TRACEBRAID_RING", "64M");
+            let mut program = Program::spawn(&mut command);
+            let attached = attach(&program, &["-o", "/dev/null"]);
+            // The bridge does not run while the rings fill.
+            kill(attached.pid, Signal::SIGSTOP);
+            program.ask("go");
+            kill(attached.pid, Signal::SIGCONT);
+            let bridge = attached.pid;
+            let mut most = 0;
+            let end = Instant::now() + Duration::from_millis(500);
+            while Instant::now() < end {
+                most = most.max(anonymous_memory(bridge));
+                thread::sleep(Duration::from_millis(2));
+            }
+            let ran = attached.stop(Signal::SIGINT);
+            let row = ran.row("app:words");
+            assert_eq!(
+                (row[0].as_str(), row[3].as_str()),
+                ("1500000", "0"),
+                "{}",
+                ran.err
+            );
+            // All events at once would be some hundred megabytes.
+            assert!(most < 128 << 20, "{most} bytes");
+            program.finish();
+        }),
         test("the_summary_says_what_the_bridge_took", || {
             let program = Program::start("ticks 10");
             let ran = attach(&program, &["-T", "0.1"]).finish();
             assert!(ran.err.contains(" s of CPU, "), "{}", ran.err);
         }),
     ]);
+}
+
+fn is_soak() -> bool {
+    std::env::var_os("TRACEBRAID_SOAK").is_some()
+}
+
+/// A test that needs namespaces of its own; where they cannot be made it is reported as ignored.
+fn namespace_test(name: &str, run: impl FnOnce() + Send + 'static) -> libtest_mimic::Trial {
+    let tried = std::process::Command::new("unshare")
+        .args([
+            "--pid",
+            "--mount",
+            "--time",
+            "--fork",
+            "--mount-proc",
+            "true",
+        ])
+        .output();
+    match tried {
+        Ok(tried) if tried.status.success() => test(name, run),
+        _ => test(name, run)
+            .with_kind("needs unshare and the rights for it")
+            .with_ignored_flag(true),
+    }
+}
+
+/// Bytes of memory of a process that are no file's.
+fn anonymous_memory(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next());
+    kilobytes.map_or(0, |it| it.parse::<u64>().unwrap() * 1024)
 }
 
 /// Bytes of shared memory on this machine.

@@ -66,6 +66,18 @@ fn fork(child: impl FnOnce()) -> i32 {
     }
 }
 
+/// To one of the CPUs, in turn.
+#[allow(unsafe_code)]
+fn go_to_cpu(turn: usize) {
+    // SAFETY: plain memory that the calls fill and read.
+    unsafe {
+        let cpus = libc::sysconf(libc::_SC_NPROCESSORS_ONLN).max(1) as usize;
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(turn % cpus, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+    }
+}
+
 /// One ring then holds all that this thread records.
 #[allow(unsafe_code)]
 fn stay_on_one_cpu() {
@@ -89,9 +101,10 @@ fn number(arguments: &[&str], index: usize) -> u64 {
     arguments.get(index).map_or(100, |it| it.parse().unwrap())
 }
 
+#[allow(unsafe_code)]
 fn program(name: &str, arguments: &[&str]) {
     match name {
-        "late" => {}
+        "late" | "never" => {}
         "flight" => tracebraid::init_with(Options::new().flight_recorder(64 * 1024)).unwrap(),
         "locked" => {
             tracebraid::init_with(Options::new().appending(tracebraid::Appending::Locked)).unwrap()
@@ -225,6 +238,38 @@ fn program(name: &str, arguments: &[&str]) {
             let error = exec(arguments);
             panic!("exec: {error}");
         }
+        // Never initialises itself, and switches its tracepoint on by itself after some time.
+        "never" => {
+            thread::sleep(Duration::from_millis(3500));
+            tracebraid::enable("app:tick").unwrap();
+            for seq in 0..number(arguments, 0) {
+                tick(seq);
+            }
+        }
+        // A system call between any two events, on one CPU and the other.
+        "between" => {
+            step();
+            for seq in 0..number(arguments, 0) {
+                if seq % 16 == 0 {
+                    go_to_cpu(seq as usize / 16);
+                }
+                words(2 * seq);
+                // SAFETY: no preconditions. (The C library's own function would do as well.)
+                unsafe { libc::syscall(libc::SYS_getppid) };
+                words(2 * seq + 1);
+            }
+            say("done");
+            step();
+        }
+        // As many events as there is room for.
+        "flood" => {
+            step();
+            for seq in 0..number(arguments, 0) {
+                words(seq);
+            }
+            say("done");
+            step();
+        }
         // Threads that live for one event.
         "threads" => {
             step();
@@ -309,6 +354,13 @@ impl Program {
         };
         program.await_ready();
         program
+    }
+
+    /// The process that this one, which only starts another, has started.
+    pub(crate) fn only_child(&self) -> u32 {
+        let pid = self.child.id();
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+        children.trim().parse().expect("one child")
     }
 
     /// Waits until it says (again) that it is ready.
