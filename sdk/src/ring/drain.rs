@@ -7,7 +7,7 @@ use tracebraid_ring::{Clock, Consumer, Region};
 use tracebraid_wire::record::Header;
 
 use super::clock::Ticks;
-use super::{listing, rings, service};
+use super::{listing, page, service};
 use crate::error::{Error, ErrorKind, Result};
 use crate::recorded::Recorded;
 use crate::registry::{self, Tracepoint};
@@ -54,7 +54,7 @@ pub fn drain(mut each: impl FnMut(&Recorded<'_>)) -> Result<usize> {
     let Some((_, reader)) = reader.as_mut() else {
         return Ok(0);
     };
-    let Some(rings) = rings::current() else {
+    let Some(rings) = page::current() else {
         return Ok(0);
     };
 
@@ -88,7 +88,7 @@ pub fn drain(mut each: impl FnMut(&Recorded<'_>)) -> Result<usize> {
 }
 
 fn claim() -> Result<Reader> {
-    let rings = rings::current_or_made().ok_or_else(|| {
+    let rings = page::current_or_made().ok_or_else(|| {
         Error::new(
             ErrorKind::Rings,
             "there are no rings: tracebraid::init() makes them",
@@ -119,7 +119,7 @@ fn claim() -> Result<Reader> {
 /// began.
 #[must_use]
 pub fn lost(pattern: &str) -> u64 {
-    let Some(rings) = rings::current() else {
+    let Some(rings) = page::current() else {
         return 0;
     };
     let named = |point: &Tracepoint| registry::names(pattern, point.provider(), point.name());

@@ -16,6 +16,7 @@ mod drain;
 mod encode;
 mod filter;
 mod listing;
+mod page;
 mod rings;
 pub(crate) mod service;
 mod snapshot;
@@ -23,7 +24,7 @@ mod snapshot;
 pub use drain::{drain, lost};
 pub(crate) use filter::{ALL, PointFilter, forget_readers, passes};
 pub(crate) use listing::Listing;
-pub(crate) use rings::{Setup, current, start};
+pub(crate) use page::{Setup, current, start};
 pub use snapshot::snapshot;
 
 use std::slice;
@@ -46,8 +47,7 @@ use rings::Rings;
 #[inline(always)]
 pub(crate) unsafe fn append_straight(row: HotRow, state: &State, slots: *mut u64) -> bool {
     let thread = thread::known();
-    let Some(rings) = rings::straight().filter(|_| row.flags() == POINT_WORDS && thread != 0)
-    else {
+    let Some(rings) = page::straight().filter(|_| row.flags() == POINT_WORDS && thread != 0) else {
         return false;
     };
     let words = HEADER_WORDS + row.fields();
@@ -68,7 +68,7 @@ pub(crate) unsafe fn append_straight(row: HotRow, state: &State, slots: *mut u64
 #[inline(never)]
 pub(crate) unsafe fn append(row: HotRow, state: &State, slots: *const u64) {
     let event = state.event.load(Ordering::Relaxed) as u16;
-    let Some(rings) = rings::of_event(event) else {
+    let Some(rings) = page::of_event(event) else {
         return;
     };
     let thread = match thread::known() {

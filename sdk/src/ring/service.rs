@@ -21,7 +21,8 @@ use tracebraid_wire::region::{self, FILTERS_BYTES, MAX_EVENTS, control};
 use super::clock::Ticks;
 use super::directory::word;
 use super::filter;
-use super::rings::{self, Rings};
+use super::page;
+use super::rings::Rings;
 use crate::clock;
 use crate::environment;
 use crate::gate;
@@ -45,7 +46,7 @@ const NOTE_EVERY: u64 = 1_000_000_000;
 
 /// Waits for a request, or until the time is up.
 pub(crate) fn wait(timeout: Duration) {
-    let Some(rings) = rings::current() else {
+    let Some(rings) = page::current() else {
         std::thread::sleep(timeout);
         return;
     };
@@ -84,7 +85,7 @@ pub(crate) fn await_bridge() {
     let end = Instant::now() + ATTACH;
     while (is_ours || follow)
         && SERVED.load(Ordering::Acquire) == 0
-        && rings::current().is_some()
+        && page::current().is_some()
         && Instant::now() < end
         && lives()
     {
@@ -94,7 +95,7 @@ pub(crate) fn await_bridge() {
 
 /// Does what is asked. Whether the state of tracepoints changed.
 pub(crate) fn serve() -> bool {
-    let Some(rings) = rings::current() else {
+    let Some(rings) = page::current() else {
         return false;
     };
     flush(rings.region);
@@ -139,7 +140,7 @@ pub(crate) fn serve() -> bool {
 
 /// Says that the text is as the last request wanted it.
 pub(crate) fn done(stuck: bool) {
-    let Some(rings) = rings::current() else {
+    let Some(rings) = page::current() else {
         return;
     };
     if stuck {

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use tracebraid_wire::region::{self, control};
 
 use super::directory::word;
-use super::{rings, service};
+use super::{page, service};
 
 /// Bytes of a reason that are kept.
 const REASON: usize = 60;
@@ -20,7 +20,7 @@ const REASON: usize = 60;
 /// for the rare moment, and not for signal handlers.
 pub fn snapshot(reason: &str) -> bool {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let Some(rings) = rings::current() else {
+    let Some(rings) = page::current() else {
         return false;
     };
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);

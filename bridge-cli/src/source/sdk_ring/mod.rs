@@ -20,6 +20,9 @@ mod core_dump;
 mod decode;
 mod find;
 mod people;
+mod point;
+mod scene;
+mod search;
 mod shared;
 mod snapshot;
 mod taken;
@@ -29,19 +32,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tracebraid_bpf::record::LostReason;
-use tracebraid_bpf::spec::{Filter, ProbeId};
-use tracebraid_wire::kind::FieldKind;
+use tracebraid_bpf::spec::Filter;
+use tracebraid_wire::region;
 
-use super::decode::Decoder;
 use super::{Count, LostPlaces, Rings, Share, note_loss};
 use crate::error::Result;
-use crate::event::{Comm, Event, Probe, What};
+use crate::event::{Comm, Event, What};
 
 pub use clock::{Conversion, Fit, Pair, now, read};
+pub use point::{Listed, Wanted};
 pub use snapshot::{Asked, Held, held_by, held_in};
 
 use find::FileId;
-use taken::{ANSWER, Findings, Round, Taken, Wish};
+use point::Point;
+use scene::{Findings, Round};
+use taken::{ANSWER, Taken};
 
 /// How long a flush may take; past it a round goes on with the hold-back.
 const FLUSH: Duration = Duration::from_millis(5);
@@ -54,93 +59,8 @@ const HOLD_BACK: u64 = 2_000_000;
 const ROUND: usize = 64 * 1024;
 /// Records that are taken from a ring before the one that is furthest behind is looked for again.
 const PIECE: usize = 2048;
-/// How often regions are looked for.
-const LOOK: Duration = Duration::from_millis(250);
-/// How often where somebody waits for it.
-const SOON: Duration = Duration::from_millis(5);
 /// How long a program that was started may take until it has its rings.
 const START: Duration = Duration::from_secs(2);
-
-/// A tracepoint that a region's directory lists.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
-    /// Its event id.
-    pub event: u16,
-    /// Where its row is in the target's memory, which says in which object it is.
-    pub row: u64,
-    /// Provider.
-    pub provider: String,
-    /// Name.
-    pub name: String,
-    /// The print format, or empty.
-    pub print: String,
-    /// Fields in order.
-    pub fields: Vec<(String, FieldKind)>,
-}
-
-impl Listed {
-    /// What it is called and how it prints.
-    pub fn decoder(&self) -> Decoder {
-        let fields = self
-            .fields
-            .iter()
-            .map(|(name, kind)| (name.as_str(), *kind));
-        Decoder::application(&self.provider, &self.name, &self.print, fields)
-    }
-}
-
-/// A tracepoint that is wanted from the rings.
-#[derive(Clone, Debug)]
-pub struct Wanted {
-    /// Its number in the session.
-    pub probe: ProbeId,
-    /// What it is called and how it prints.
-    pub what: Arc<Probe>,
-    /// Its fields' kinds.
-    pub kinds: Vec<FieldKind>,
-    /// Whether it is wanted of the target itself: not where its hits come by another way already.
-    pub in_target: bool,
-}
-
-/// A tracepoint that is wanted, and what became of it.
-struct Point {
-    probe: ProbeId,
-    what: Arc<Probe>,
-    kinds: Vec<FieldKind>,
-    in_target: bool,
-    delivered: u64,
-    places: LostPlaces,
-}
-
-impl Point {
-    /// One that is looked at without a session.
-    fn of_listed(listed: &Listed) -> Point {
-        Point {
-            probe: ProbeId(0),
-            what: Arc::clone(listed.decoder().probe()),
-            kinds: listed.fields.iter().map(|(_, kind)| *kind).collect(),
-            in_target: true,
-            delivered: 0,
-            places: LostPlaces::new(),
-        }
-    }
-
-    fn is(&self, listed: &Listed) -> bool {
-        let what = &self.what;
-        let is_field = |((name, kind), (field, own)): (&(String, FieldKind), _)| {
-            let (field, own): (&crate::event::Field, &FieldKind) = (field, own);
-            *name == field.name && kind == own
-        };
-        listed.provider == what.group
-            && listed.name == what.name
-            && listed.fields.len() == self.kinds.len()
-            && listed
-                .fields
-                .iter()
-                .zip(what.fields.iter().zip(&self.kinds))
-                .all(is_field)
-    }
-}
 
 /// How rings are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -250,7 +170,7 @@ impl SdkRings {
             region.shared.ask(ANSWER);
             region.sync(&self.points);
             let directory = region.shared.directory(0);
-            let entries = tracebraid_wire::region::listed(&directory);
+            let entries = region::listed(&directory);
             listed.extend(entries.filter_map(|point| Listed::read(&point)));
         }
         listed
@@ -285,111 +205,6 @@ impl SdkRings {
                 ));
             }
         }
-    }
-
-    /// Looks for regions when it is time: of the target, which makes them when it calls `init()`, anew after
-    /// it starts another program, and of its descendants. Whether there are new ones.
-    pub fn look(&mut self) -> bool {
-        let start = Instant::now();
-        if start < self.next_look || self.stopped {
-            return false;
-        }
-        for region in &mut self.regions {
-            region.has_ended = region.has_ended || !region.is_there();
-        }
-        let before = self.regions.len();
-        let live = |region: &Taken| region.wish.is_target && !region.has_ended;
-        if !self.regions.iter().any(live) {
-            let target = self.target;
-            self.look_and_say(target);
-        }
-        if self.how.follow {
-            let mut family = self.family();
-            let descendants = find::descendants(&family);
-            family.extend(descendants);
-            family.retain(|pid| *pid != self.target);
-            for pid in family {
-                self.look_and_say(pid);
-            }
-        }
-        // What takes long is done more rarely: a tenth of the time at most.
-        let pause = match self.waits_until {
-            Some(_) => SOON,
-            // Programs that it starts wait for us.
-            None if self.how.started && self.how.follow => 4 * SOON,
-            None => LOOK,
-        };
-        self.next_look = Instant::now() + pause.max(start.elapsed() * 10);
-        self.regions.len() > before
-    }
-
-    /// Looks for regions that the target may have made with a library that it has loaded.
-    pub fn look_for_libraries(&mut self) {
-        let target = self.target;
-        self.look_and_say(target);
-    }
-
-    /// The processes that are known to be the target's.
-    fn family(&self) -> Vec<u32> {
-        let mut family = vec![self.target];
-        for region in &self.regions {
-            for pid in [region.pid].iter().chain(region.people.children()) {
-                if !family.contains(pid) {
-                    family.push(*pid);
-                }
-            }
-        }
-        family
-    }
-
-    /// Whether somebody who is followed lives although the target has ended.
-    pub fn is_followed_alive(&mut self) -> bool {
-        self.how.follow
-            && self.regions.iter_mut().any(|region| {
-                region.has_living_children() || !region.wish.is_target && find::is_alive(region.pid)
-            })
-    }
-
-    fn look_and_say(&mut self, pid: u32) {
-        for error in self.look_at(pid) {
-            self.warnings.push(error.with_causes());
-        }
-    }
-
-    /// Takes the regions of a process that are its own and not taken yet.
-    fn look_at(&mut self, pid: u32) -> Vec<crate::error::Error> {
-        let mut errors = Vec::new();
-        let is_target = pid == self.target;
-        for (path, id) in find::of_process(pid) {
-            let is_known = self.regions.iter().any(|region| region.id == id);
-            if is_known || self.refused.contains(&id) {
-                continue;
-            }
-            // A child of fork has its parent's region too.
-            let owner = shared::Shared::owner(&path);
-            if owner.is_some() && owner != find::numbers(pid).last().copied() {
-                continue;
-            }
-            let wish = Wish {
-                is_target,
-                children: self.how.follow,
-                recorder: self.how.recorder,
-            };
-            match Taken::take(path, id, pid, wish, &mut self.warnings) {
-                Ok(mut region) => {
-                    if region.sync(&self.points) {
-                        region.shared.ask(ANSWER);
-                    }
-                    self.waits_until = self.waits_until.filter(|_| !is_target);
-                    self.regions.push(region);
-                }
-                Err(error) => {
-                    self.refused.insert(id);
-                    errors.push(error);
-                }
-            }
-        }
-        errors
     }
 
     /// Asks every helper for a flush. Up to which time everything is visible then.

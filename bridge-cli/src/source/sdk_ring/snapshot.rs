@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+use super::SdkRings;
 use super::clock::{Fit, now, read};
 use super::core_dump;
 use super::find;
-use super::taken::{Findings, Round, Taken};
-use super::{Point, SdkRings};
+use super::point::Point;
+use super::scene::{Findings, Round};
+use super::taken::Taken;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 

@@ -6,23 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tracebraid_ring::{Consumer, Damage, Region};
-use tracebraid_wire::record::{Header, INTRODUCTION, Introduction};
 use tracebraid_wire::region::{
-    self, CLOCK_TSC, Group, ListedPoint, MODE_DISCARD, MODE_OVERWRITE, WANTED_ALL,
-    WANTED_OF_CHILDREN,
+    self, CLOCK_TSC, Group, MODE_DISCARD, MODE_OVERWRITE, WANTED_ALL, WANTED_OF_CHILDREN,
 };
-use tracebraid_wire::schema::Schema;
 
-use super::clock::Conversion;
 use super::find::{self, FileId};
 use super::people::{Key, People, Person};
+use super::point::{Listed, Point};
+use super::scene::{Round, Scene, point_of};
 use super::shared::Shared;
-use super::{Listed, Point, decode};
 use crate::error::Result;
-use crate::event::{Event, What};
-
-/// A time that has not come yet is believed so far (ns): the fit has an error.
-const AHEAD: u64 = 1_000_000;
 
 /// What is asked of a region.
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,25 +62,6 @@ pub(super) struct Reading {
     pub(super) group: Group,
     /// The time of the last record, ns.
     pub(super) last: u64,
-}
-
-/// What a round has to say beside events.
-#[derive(Default)]
-pub(super) struct Findings {
-    pub(super) warnings: Vec<String>,
-    /// Processes that have made a region of their own.
-    pub(super) with_region: Vec<u32>,
-    /// Events whose thread was not known.
-    pub(super) strangers: Vec<Stranger>,
-}
-
-/// An event whose thread was not known when it was read.
-pub(super) struct Stranger {
-    /// The index of its region.
-    pub(super) region: usize,
-    /// The index of the event.
-    pub(super) event: usize,
-    pub(super) key: Key,
 }
 
 impl Taken {
@@ -436,142 +410,6 @@ impl Taken {
     /// Who a thread is by now.
     pub(super) fn person(&mut self, key: Key, now: u64) -> Person {
         self.people.person(key, now)
-    }
-}
-
-/// What all records of a round have in common.
-pub(super) struct Round<'a> {
-    pub(super) conversion: Conversion<'a>,
-    /// The time of the round, ns.
-    pub(super) now: u64,
-    /// The index of the region that is read.
-    pub(super) region: usize,
-    /// Only events of the points that are set here; none is counted then.
-    pub(super) only: Option<&'a [bool]>,
-    pub(super) points: &'a mut [Point],
-    /// Only events of these threads; empty means all.
-    pub(super) threads: &'a [u32],
-    /// Only events of these CPUs; empty means all.
-    pub(super) cpus: &'a [u32],
-    pub(super) events: &'a mut Vec<Event>,
-    pub(super) findings: &'a mut Findings,
-}
-
-/// Where records come from.
-struct Scene<'a> {
-    is_tsc: bool,
-    ahead: i64,
-    cpu: u32,
-    of_child: bool,
-    points: &'a [Option<u16>],
-    people: &'a mut People,
-    lies: &'a mut bool,
-    last: &'a mut u64,
-}
-
-impl Scene<'_> {
-    #[inline]
-    fn record(&mut self, record: &[u64], round: &mut Round<'_>) {
-        let Some(header) = Header::parse(record[0], record[1]) else {
-            return;
-        };
-        let key = (header.tid, self.of_child);
-        if header.event == INTRODUCTION {
-            if let Some(said) = Introduction::parse(&record[2..]) {
-                let pid = self.people.introduce(key, &said, round.now);
-                if said.has_region {
-                    round.findings.with_region.push(pid);
-                }
-            }
-            return;
-        }
-        let Some(point) = point_of(self.points, header.event) else {
-            return;
-        };
-        if round
-            .only
-            .is_some_and(|only| only.get(point) != Some(&true))
-        {
-            return;
-        }
-        let time = self.time(header.time, round);
-        *self.last = time;
-        let person = self.people.person(key, round.now);
-        let asked = |list: &[u32], one| list.is_empty() || list.contains(&one);
-        if !asked(round.threads, person.tid) || !asked(round.cpus, self.cpu) {
-            return;
-        }
-        if person.is_stranger {
-            round.findings.strangers.push(Stranger {
-                region: round.region,
-                event: round.events.len(),
-                key,
-            });
-        }
-        let point = &mut round.points[point];
-        point.delivered += u64::from(round.only.is_none());
-        round.events.push(Event {
-            time,
-            cpu: self.cpu,
-            pid: person.pid,
-            tid: person.tid,
-            comm: person.comm,
-            late: false,
-            what: What::Hit {
-                probe: Arc::clone(&point.what),
-                values: decode::values(&point.kinds, &record[2..]),
-            },
-        });
-    }
-
-    /// The time of a record, ns. One that has not come yet is taken for now: whoever says it lies, and would
-    /// hold up everybody.
-    #[inline]
-    fn time(&mut self, time: u64, round: &mut Round<'_>) -> u64 {
-        let time = if self.is_tsc {
-            round.conversion.nanoseconds(time)
-        } else {
-            Some(time.saturating_add_signed(self.ahead.saturating_neg()))
-        };
-        match time {
-            Some(time) if time <= round.now.saturating_add(AHEAD) => time,
-            _ => {
-                if !std::mem::replace(self.lies, true) {
-                    round.findings.warnings.push(format!(
-                        "a ring on CPU {} says times that have not come yet; they are taken for now",
-                        self.cpu
-                    ));
-                }
-                round.now
-            }
-        }
-    }
-}
-
-#[inline]
-fn point_of(points: &[Option<u16>], event: u16) -> Option<usize> {
-    points
-        .get(usize::from(event))
-        .copied()
-        .flatten()
-        .map(usize::from)
-}
-
-impl Listed {
-    /// Reads an entry of a directory.
-    pub(super) fn read(point: &ListedPoint<'_>) -> Option<Listed> {
-        let schema = Schema::parse(point.schema).ok()?;
-        Some(Listed {
-            event: point.event,
-            row: point.row,
-            provider: schema.provider.to_owned(),
-            name: schema.name.to_owned(),
-            print: schema.print.to_owned(),
-            fields: schema
-                .fields()
-                .map(|(name, kind)| (name.to_owned(), kind))
-                .collect(),
-        })
     }
 }
 

@@ -1,0 +1,110 @@
+//! Tracepoints as directories list them, and as they are wanted.
+
+use std::sync::Arc;
+
+use tracebraid_bpf::spec::ProbeId;
+use tracebraid_wire::kind::FieldKind;
+use tracebraid_wire::region::ListedPoint;
+use tracebraid_wire::schema::Schema;
+
+use crate::event::{Field, Probe};
+use crate::source::LostPlaces;
+use crate::source::decode::Decoder;
+
+/// A tracepoint that a region's directory lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its event id.
+    pub event: u16,
+    /// Where its row is in the target's memory, which says in which object it is.
+    pub row: u64,
+    /// Provider.
+    pub provider: String,
+    /// Name.
+    pub name: String,
+    /// The print format, or empty.
+    pub print: String,
+    /// Fields in order.
+    pub fields: Vec<(String, FieldKind)>,
+}
+
+impl Listed {
+    /// Reads an entry of a directory.
+    pub(super) fn read(point: &ListedPoint<'_>) -> Option<Listed> {
+        let schema = Schema::parse(point.schema).ok()?;
+        Some(Listed {
+            event: point.event,
+            row: point.row,
+            provider: schema.provider.to_owned(),
+            name: schema.name.to_owned(),
+            print: schema.print.to_owned(),
+            fields: schema
+                .fields()
+                .map(|(name, kind)| (name.to_owned(), kind))
+                .collect(),
+        })
+    }
+
+    /// What it is called and how it prints.
+    pub fn decoder(&self) -> Decoder {
+        let fields = self
+            .fields
+            .iter()
+            .map(|(name, kind)| (name.as_str(), *kind));
+        Decoder::application(&self.provider, &self.name, &self.print, fields)
+    }
+}
+
+/// A tracepoint that is wanted from the rings.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Its number in the session.
+    pub probe: ProbeId,
+    /// What it is called and how it prints.
+    pub what: Arc<Probe>,
+    /// Its fields' kinds.
+    pub kinds: Vec<FieldKind>,
+    /// Whether it is wanted of the target itself: not where its hits come by another way already.
+    pub in_target: bool,
+}
+
+/// A tracepoint that is wanted, and what became of it.
+pub(super) struct Point {
+    pub(super) probe: ProbeId,
+    pub(super) what: Arc<Probe>,
+    pub(super) kinds: Vec<FieldKind>,
+    pub(super) in_target: bool,
+    pub(super) delivered: u64,
+    pub(super) places: LostPlaces,
+}
+
+impl Point {
+    /// One that is looked at without a session.
+    pub(super) fn of_listed(listed: &Listed) -> Point {
+        Point {
+            probe: ProbeId(0),
+            what: Arc::clone(listed.decoder().probe()),
+            kinds: listed.fields.iter().map(|(_, kind)| *kind).collect(),
+            in_target: true,
+            delivered: 0,
+            places: LostPlaces::new(),
+        }
+    }
+
+    /// Whether an entry of a directory is this tracepoint.
+    pub(super) fn is(&self, listed: &Listed) -> bool {
+        let what = &self.what;
+        let is_field = |((name, kind), (field, own)): (&(String, FieldKind), _)| {
+            let (field, own): (&Field, &FieldKind) = (field, own);
+            *name == field.name && kind == own
+        };
+        listed.provider == what.group
+            && listed.name == what.name
+            && listed.fields.len() == self.kinds.len()
+            && listed
+                .fields
+                .iter()
+                .zip(what.fields.iter().zip(&self.kinds))
+                .all(is_field)
+    }
+}

@@ -1,0 +1,119 @@
+//! Which regions there are: those of the target by now, and those that come later.
+
+use std::time::{Duration, Instant};
+
+use super::taken::{ANSWER, Taken, Wish};
+use super::{SdkRings, find, shared};
+use crate::error::Error;
+
+/// How often regions are looked for.
+const LOOK: Duration = Duration::from_millis(250);
+/// How often where somebody waits for it.
+const SOON: Duration = Duration::from_millis(5);
+
+impl SdkRings {
+    /// Looks for regions when it is time: of the target, which makes them when it calls `init()`, anew after
+    /// it starts another program, and of its descendants. Whether there are new ones.
+    pub fn look(&mut self) -> bool {
+        let start = Instant::now();
+        if start < self.next_look || self.stopped {
+            return false;
+        }
+        for region in &mut self.regions {
+            region.has_ended = region.has_ended || !region.is_there();
+        }
+        let before = self.regions.len();
+        let live = |region: &Taken| region.wish.is_target && !region.has_ended;
+        if !self.regions.iter().any(live) {
+            let target = self.target;
+            self.look_and_say(target);
+        }
+        if self.how.follow {
+            let mut family = self.family();
+            let descendants = find::descendants(&family);
+            family.extend(descendants);
+            family.retain(|pid| *pid != self.target);
+            for pid in family {
+                self.look_and_say(pid);
+            }
+        }
+        // What takes long is done more rarely: a tenth of the time at most.
+        let pause = match self.waits_until {
+            Some(_) => SOON,
+            // Programs that it starts wait for us.
+            None if self.how.started && self.how.follow => 4 * SOON,
+            None => LOOK,
+        };
+        self.next_look = Instant::now() + pause.max(start.elapsed() * 10);
+        self.regions.len() > before
+    }
+
+    /// Looks for regions that the target may have made with a library that it has loaded.
+    pub fn look_for_libraries(&mut self) {
+        let target = self.target;
+        self.look_and_say(target);
+    }
+
+    /// The processes that are known to be the target's.
+    fn family(&self) -> Vec<u32> {
+        let mut family = vec![self.target];
+        for region in &self.regions {
+            for pid in [region.pid].iter().chain(region.people.children()) {
+                if !family.contains(pid) {
+                    family.push(*pid);
+                }
+            }
+        }
+        family
+    }
+
+    /// Whether somebody who is followed lives although the target has ended.
+    pub fn is_followed_alive(&mut self) -> bool {
+        self.how.follow
+            && self.regions.iter_mut().any(|region| {
+                region.has_living_children() || !region.wish.is_target && find::is_alive(region.pid)
+            })
+    }
+
+    pub(super) fn look_and_say(&mut self, pid: u32) {
+        for error in self.look_at(pid) {
+            self.warnings.push(error.with_causes());
+        }
+    }
+
+    /// Takes the regions of a process that are its own and not taken yet.
+    pub(super) fn look_at(&mut self, pid: u32) -> Vec<Error> {
+        let mut errors = Vec::new();
+        let is_target = pid == self.target;
+        for (path, id) in find::of_process(pid) {
+            let is_known = self.regions.iter().any(|region| region.id == id);
+            if is_known || self.refused.contains(&id) {
+                continue;
+            }
+            // A child of fork has its parent's region too.
+            let owner = shared::Shared::owner(&path);
+            if owner.is_some() && owner != find::numbers(pid).last().copied() {
+                continue;
+            }
+            let wish = Wish {
+                is_target,
+                children: self.how.follow,
+                recorder: self.how.recorder,
+            };
+            match Taken::take(path, id, pid, wish, &mut self.warnings) {
+                Ok(mut region) => {
+                    if region.sync(&self.points) {
+                        region.shared.ask(ANSWER);
+                    }
+                    self.waits_until = self.waits_until.filter(|_| !is_target);
+                    self.regions.push(region);
+                }
+                Err(error) => {
+                    self.refused.insert(id);
+                    errors.push(error);
+                }
+            }
+        }
+        errors
+    }
+}
