@@ -129,11 +129,23 @@ fn main() {
         trials.extend(EITHER.iter().map(of_way(via)));
     }
     trials.extend(ALONE.iter().map(|&(name, run)| trial(name, BPF, run)));
-    trials.push(trial(
-        "a_tool_that_was_there_first_is_seen_from_the_first_statement_on",
-        TRACEFS,
-        command::probed_before_start,
-    ));
+    trials.extend([
+        trial(
+            "a_tool_that_was_there_first_is_seen_from_the_first_statement_on",
+            TRACEFS,
+            command::probed_before_start,
+        ),
+        trial(
+            "a_semaphore_is_in_a_page_that_is_mapped_once",
+            &[Need::Tool("readelf")],
+            command::semaphores_are_mapped_once,
+        ),
+        trial(
+            "a_tool_that_was_there_first_is_seen_by_a_small_program",
+            TRACEFS,
+            command::probed_before_start_in_a_small_program,
+        ),
+    ]);
     let name = "a_set_user_id_program_does_not_ask_its_environment";
     trials.push(match rights::no_set_user_id() {
         Some(reason) => Trial::ignorable_test(name, || Ok(Completion::ignored_with(reason))),

@@ -21,6 +21,8 @@ pub(crate) struct Programs {
     pub(crate) traced: PathBuf,
     /// `programs/addon`, a library.
     pub(crate) addon: PathBuf,
+    /// `programs/foreign`, a small one.
+    pub(crate) foreign: PathBuf,
 }
 
 /// Builds them.
@@ -28,7 +30,14 @@ pub(crate) fn built() -> &'static Programs {
     static BUILT: OnceLock<Programs> = OnceLock::new();
     BUILT.get_or_init(|| {
         let mut cargo = programs::cargo("build", variant::GNU, directory());
-        programs::build(cargo.args(["--package", "traced", "--package", "addon"]));
+        programs::build(cargo.args([
+            "--package",
+            "traced",
+            "--package",
+            "addon",
+            "--package",
+            "foreign",
+        ]));
         let built = directory()
             .join("programs")
             .join(variant::GNU)
@@ -36,6 +45,7 @@ pub(crate) fn built() -> &'static Programs {
         Programs {
             traced: built.join("traced"),
             addon: built.join("libaddon.so"),
+            foreign: built.join("foreign"),
         }
     })
 }
