@@ -20,7 +20,7 @@ pub(crate) fn by_ctrl_c(via: Via) {
 }
 
 pub(crate) fn by_its_duration(via: Via) {
-    ends(via, &["-T", "1.5"], |attached| {
+    ends(via, &["-T", "3"], |attached| {
         attached.finish().assert_well()
     });
 }
@@ -71,6 +71,8 @@ fn end_one(
     let attached = Attached::start(target.pid(), via, &[&["-e", "serve:*"], arguments].concat());
     wait_until_on(target, "serve:charge__return");
     assert_eq!(target.semaphores() > 0, via == Via::Usdt);
+    let before = target.along();
+    eventually("hits", LONG, || target.along() > before + 10);
     end(attached);
     let ended = Instant::now();
     eventually("keys off and semaphores 0", LONG, || {

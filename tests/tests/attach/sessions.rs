@@ -2,7 +2,7 @@
 
 use tracebraid_tests::scenario::eventually;
 
-use super::bridge::{Attached, LONG, Ran, Via};
+use super::bridge::{Attached, LONG, Line, Ran, Via};
 use super::target::Target;
 
 /// How many hits a session lasts, at least.
@@ -18,10 +18,8 @@ pub(crate) fn whole_pieces(via: Via) {
         eventually("switched on", LONG, || {
             target.ask("is_enabled serve:along") == "true"
         });
-        let before = along(&mut target);
-        eventually("a hundred hits", LONG, || {
-            along(&mut target) > before + HITS
-        });
+        let before = target.along();
+        eventually("a hundred hits", LONG, || target.along() > before + HITS);
         if round % 2 == 1 {
             // What it had printed by then may end anywhere.
             attached.signal(libc::SIGKILL);
@@ -37,10 +35,6 @@ pub(crate) fn whole_pieces(via: Via) {
     }
     let (status, _) = target.finish();
     assert!(status.success(), "{status}");
-}
-
-fn along(target: &mut Target) -> u64 {
-    target.ask("along").parse().expect("a number")
 }
 
 /// First and last number of the hits that came one after another.
@@ -63,14 +57,18 @@ fn numbers(ran: &Ran) -> (u64, u64) {
     (numbers[0], numbers[numbers.len() - 1])
 }
 
-/// Entry, return, entry, return: a call that was entered while off returns unseen. (The kernel places
-/// probes one after the other: the first entries may come before the return's is placed.)
+/// Entry, return, entry, return: a call that was entered while off returns unseen. (The kernel places and
+/// removes probes one after the other: at either end of a session only one of the two may be there.)
 fn calls(ran: &Ran) {
-    let mut expected = None;
-    let returned = ran
-        .lines()
+    let lines: Vec<Line<'_>> = ran.lines().collect();
+    let first = lines
+        .iter()
         .position(|line| line.event == "serve:charge__return");
-    for line in ran.lines().skip(returned.expect("a return") + 1) {
+    let last = lines.iter().rposition(|line| line.event == "serve:charge");
+    let (first, last) = (first.expect("a return"), last.expect("an entry"));
+    assert!(first < last, "{}", ran.err);
+    let mut expected = None;
+    for line in &lines[first + 1..last] {
         match line.event {
             "serve:charge" => {
                 assert_eq!(expected, None, "{line:?}");

@@ -104,6 +104,11 @@ impl Target {
         self.line()
     }
 
+    /// How often `traced serve` has hit its tracepoints so far.
+    pub(crate) fn along(&mut self) -> u64 {
+        self.ask("along").parse().expect("a number")
+    }
+
     pub(crate) fn kill(&self, signal: i32) {
         kill(self.pid(), signal);
     }
