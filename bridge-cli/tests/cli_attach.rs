@@ -68,6 +68,25 @@ fn main() {
                 );
             },
         ),
+        bpf_test("no_probe_overwrites_the_red_zone_of_the_target", || {
+            let target = Target::start("redzone", &["1000"]);
+            let pid = target.pid.to_string();
+            let attached = Attached::start(&["-p", &pid, "-e", "demo:*_nop*"]);
+            target.go();
+            let ran = attached.finish();
+            let (_, output) = target.finish();
+            assert!(output.contains("BAD 0 0 0"), "{output}");
+            let kept = vec![format!("arg0={}", 0x1122_3344_5566_7788_u64); 1000];
+            for safe in ["demo:two_nops", "demo:short_nop"] {
+                assert_eq!(ran.bodies(safe), kept, "{safe}: {}", ran.err);
+            }
+            // Where the kernel is known to leave it alone it is attached like any other.
+            if ran.err.contains("demo:long_nop stands on a 5-byte nop") {
+                assert!(ran.bodies("demo:long_nop").is_empty());
+            } else {
+                assert_eq!(ran.bodies("demo:long_nop"), kept, "{}", ran.err);
+            }
+        }),
         bpf_test("the_duration_ends_it_though_nothing_happens", || {
             let target = Target::start("ticker", &["1", "1"]);
             let start = Instant::now();

@@ -24,6 +24,7 @@ mod debug_file;
 mod image;
 mod mapped_file;
 mod maps;
+mod nop5;
 mod note;
 mod operand;
 mod process;

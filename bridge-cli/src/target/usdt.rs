@@ -12,6 +12,7 @@ use tracebraid_bpf::spec;
 
 use super::argument::{self, Argument, ArgumentType, Context};
 use super::image::{Image, Place, Sections};
+use super::nop5;
 use super::note::{self, StapsdtNote};
 
 /// The largest `.note.stapsdt` that is read, bytes. Ten thousand probes take about one and a half million;
@@ -109,6 +110,8 @@ pub struct UsdtLocation {
     pub address: u64,
     /// Where that is.
     pub place: Place,
+    /// Whether the instruction is a 5-byte nop (see [`nop5`](super::nop5)).
+    pub on_nop5: bool,
     /// What switches it on.
     pub semaphore: Semaphore,
     /// Its arguments, all of them, in order.
@@ -174,6 +177,14 @@ pub enum Warning {
         /// Where it is.
         semaphore: Semaphore,
     },
+    /// The probe stands on a 5-byte nop, which this kernel turns into a call that overwrites what the
+    /// program keeps below its stack pointer; nothing is placed there.
+    Nop5 {
+        /// `provider:name`
+        probe: String,
+        /// The virtual address of the instruction.
+        address: u64,
+    },
     /// The note points at something that is no code of the file; nothing is placed there.
     NoCode {
         /// `provider:name`
@@ -199,6 +210,12 @@ impl fmt::Display for Warning {
                 write!(
                     f,
                     "semaphore of {probe} is in no writable part of the file, cannot be set"
+                )
+            }
+            Warning::Nop5 { probe, address } => {
+                write!(
+                    f,
+                    "{probe} stands on a 5-byte nop at {address:#x}, which this kernel would turn into a call that overwrites the program's red zone: not attached there"
                 )
             }
             Warning::NoCode { probe, address } => {
@@ -270,6 +287,13 @@ impl UsdtProbe {
                 });
                 continue;
             };
+            if location.on_nop5 && nop5::is_harmful() {
+                ready.warnings.push(Warning::Nop5 {
+                    probe: self.full_name(),
+                    address: location.address,
+                });
+                continue;
+            }
             if let semaphore @ (Semaphore::InBss { .. } | Semaphore::Unusable { .. }) =
                 location.semaphore
                 && warned.insert(semaphore)
@@ -391,6 +415,7 @@ fn group(
         probes[index].locations.push(UsdtLocation {
             address: note.address,
             place: image.place(note.address),
+            on_nop5: nop5::stands_at(image, note.address),
             semaphore: Semaphore::at(image, note.semaphore),
             arguments: arguments
                 .into_iter()

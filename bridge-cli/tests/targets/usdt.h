@@ -9,8 +9,11 @@
     ".weak _.stapsdt.base\n.hidden _.stapsdt.base\n"                          \
     "_.stapsdt.base: .space 1\n.size _.stapsdt.base,1\n.popsection\n.endif\n"
 
+/* A site of one nop, and its note. */
 #define USDT_NOTE(provider, name, semaphore, arguments)                       \
-    "990: nop\n"                                                              \
+    "990: nop\n" USDT_NOTE_OF_990(provider, name, semaphore, arguments)
+
+#define USDT_NOTE_OF_990(provider, name, semaphore, arguments)                \
     ".pushsection .note.stapsdt,\"\",\"note\"\n.balign 4\n"                   \
     ".4byte 992f-991f, 994f-993f, 3\n"                                        \
     "991: .asciz \"stapsdt\"\n992: .balign 4\n"                               \
