@@ -151,6 +151,8 @@ pub enum Base {
 pub enum Print {
     /// `name=value name=value …`
     Plain,
+    /// The same with only the fields that have a value: returns, most of which have nothing to add.
+    Present,
     /// The application's `print = "id={id} depth={depth}"`.
     Template(String),
     /// The kernel's `print fmt`, compiled.

@@ -1,6 +1,7 @@
 //! The body of an event as text.
 //!
-//! Three forms, chosen by the probe ([`Print`]): `name=value name=value …`, the application's template
+//! Three forms, chosen by the probe ([`Print`]): `name=value name=value …` (of a return only what has a
+//! value), the application's template
 //! `id={id} depth={depth}`, or the kernel's own `print fmt`. Whatever the form, one event is one line
 //! and a terminal does nothing with it: control characters, line and direction marks and bytes that
 //! are not UTF-8 are shown escaped (`\n`, `\x1b`, `\u{202e}`, `\xff`).
@@ -32,6 +33,7 @@ use crate::event::{Base, Field, Print, Probe, UNKNOWN_LENGTH, Value};
 pub fn body(probe: &Probe, values: &[Value], out: &mut Vec<u8>) {
     match &probe.print {
         Print::Plain => plain(&probe.fields, values, out),
+        Print::Present => present(&probe.fields, values, out),
         Print::Template(template) => fill(template, &probe.fields, values, out),
         Print::Kernel(format) => {
             let start = out.len();
@@ -43,7 +45,17 @@ pub fn body(probe: &Probe, values: &[Value], out: &mut Vec<u8>) {
 
 /// Appends `name=value name=value …`.
 pub fn plain(fields: &[Field], values: &[Value], out: &mut Vec<u8>) {
-    for (index, (field, value)) in fields.iter().zip(values).enumerate() {
+    pairs(fields.iter().zip(values), out);
+}
+
+/// The same without fields that are absent.
+fn present(fields: &[Field], values: &[Value], out: &mut Vec<u8>) {
+    let pairs = fields.iter().zip(values);
+    self::pairs(pairs.filter(|(_, value)| **value != Value::Absent), out);
+}
+
+fn pairs<'a>(pairs: impl Iterator<Item = (&'a Field, &'a Value)>, out: &mut Vec<u8>) {
+    for (index, (field, value)) in pairs.enumerate() {
         if index > 0 {
             out.push(b' ');
         }
@@ -293,6 +305,23 @@ mod tests {
         let mut out = Vec::new();
         value(&value_, Base::Decimal, Quotes::WhereNeeded, &mut out);
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn of_a_return_only_what_has_a_value_is_printed() {
+        let probe = probe(Print::Present, &["ns", "end", "err"]);
+        let line = |values: &[Value]| {
+            let mut out = Vec::new();
+            body(&probe, values, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        let ns = Value::Unsigned(7);
+        assert_eq!(line(&[ns.clone(), Value::Absent, Value::Absent]), "ns=7");
+        let end = Value::Text {
+            bytes: (*b"unwind").into(),
+            full_length: 6,
+        };
+        assert_eq!(line(&[ns, end, Value::Absent]), "ns=7 end=unwind");
     }
 
     fn probe(print: Print, names: &[&str]) -> Probe {

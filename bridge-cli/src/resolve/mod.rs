@@ -316,7 +316,8 @@ impl Resolver {
                     &tracepoint.name,
                     &tracepoint.print,
                     fields,
-                );
+                )
+                .of_return(tracepoint.is_return);
                 if self.rings_only || recorded.gives(binary, tracepoint) {
                     let fields = tracepoint.fields.iter();
                     let kinds = fields.clone().map(|field| field.kind).collect();

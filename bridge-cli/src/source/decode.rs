@@ -73,6 +73,18 @@ impl Decoder {
         }
     }
 
+    /// The same for the return of a function: what has no value is not printed.
+    #[must_use]
+    pub fn of_return(mut self, is_return: bool) -> Decoder {
+        if let Some(probe) = Arc::get_mut(&mut self.probe)
+            && is_return
+            && matches!(probe.print, Print::Plain)
+        {
+            probe.print = Print::Present;
+        }
+        self
+    }
+
     /// For a USDT probe of a binary without our note. `locations` are those of the
     /// [`UserProbe`](tracebraid_bpf::spec::UserProbe), in its order. Fields are called `arg0`, `arg1`
     /// …, as many as the location with most arguments has.

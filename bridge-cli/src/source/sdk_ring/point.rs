@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracebraid_bpf::spec::ProbeId;
 use tracebraid_wire::kind::FieldKind;
 use tracebraid_wire::region::ListedPoint;
-use tracebraid_wire::schema::Schema;
+use tracebraid_wire::schema::{FLAG_RETURN, Schema};
 
 use crate::event::{Field, Probe};
 use crate::source::LostPlaces;
@@ -24,6 +24,8 @@ pub struct Listed {
     pub name: String,
     /// The print format, or empty.
     pub print: String,
+    /// Whether it is the return of another.
+    pub is_return: bool,
     /// Fields in order.
     pub fields: Vec<(String, FieldKind)>,
 }
@@ -38,6 +40,7 @@ impl Listed {
             provider: schema.provider.to_owned(),
             name: schema.name.to_owned(),
             print: schema.print.to_owned(),
+            is_return: schema.flags & FLAG_RETURN != 0,
             fields: schema
                 .fields()
                 .map(|(name, kind)| (name.to_owned(), kind))
@@ -52,6 +55,7 @@ impl Listed {
             .iter()
             .map(|(name, kind)| (name.as_str(), *kind));
         Decoder::application(&self.provider, &self.name, &self.print, fields)
+            .of_return(self.is_return)
     }
 }
 
