@@ -81,12 +81,21 @@ static __always_inline bool is_user_wanted(__u32 tgid, __u32 tid)
 	return is_selected(tgid, tid) && !is_excluded(tgid);
 }
 
-/* Whether a task is one whose kernel events are wanted. The idle task (0) is nobody's. */
-static __always_inline bool is_kernel_wanted(__u32 tgid, __u32 tid)
+/* Whether what happens in the name of a task is wanted. */
+static __always_inline bool is_place_wanted(__u32 tgid, __u32 tid)
 {
 	if (!settings.kernel_events_of_all && !is_selected(tgid, tid))
 		return false;
-	return tgid && !is_excluded(tgid);
+	return !is_excluded(tgid);
+}
+
+/*
+ * Whether a task is one whose kernel events are wanted. The idle task (0) is nobody's here: else each
+ * switch between it and the bridge would be the machine's.
+ */
+static __always_inline bool is_kernel_wanted(__u32 tgid, __u32 tid)
+{
+	return tgid && is_place_wanted(tgid, tid);
 }
 
 /* Most events are nobody's: what decides that is read first, and no more than that. */
@@ -102,6 +111,14 @@ static __always_inline bool is_current_wanted(void)
 	__u64 id = bpf_get_current_pid_tgid();
 
 	return is_kernel_wanted(id >> 32, (__u32)id);
+}
+
+/* The same for what is not done by the current task: interrupts hit the idle one as well as others. */
+static __always_inline bool is_here_wanted(void)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+
+	return is_place_wanted(id >> 32, (__u32)id);
 }
 
 /* ---- counting ---- */

@@ -83,7 +83,7 @@ int tracepoint(void *ctx)
 	struct counter *counter;
 	struct header header;
 
-	if (!is_current_wanted() || !cpu_wanted())
+	if (!is_here_wanted() || !cpu_wanted())
 		return 0;
 	at = bpf_map_lookup_elem(&tracepoints, &index);
 	bytes = bpf_map_lookup_elem(&record_bytes, &zero);

@@ -4,11 +4,11 @@
 use std::process::Command;
 
 use tracebraid_bpf::record::{Body, LostReason, Task};
-use tracebraid_bpf::spec::{Dynamic, KernelEvent, ProbeId, Spec, TracepointProbe};
+use tracebraid_bpf::spec::{Dynamic, Filter, KernelEvent, ProbeId, Spec, TracepointProbe};
 use tracebraid_bpf::{ErrorKind, Options, Session};
 
 use crate::kernel::{nap, spec};
-use crate::{Outcome, Test, same, tid, under};
+use crate::{Outcome, Seen, Test, mine, same, tid, under};
 
 pub(crate) const TESTS: &[Test] = &[
     (
@@ -21,6 +21,10 @@ pub(crate) const TESTS: &[Test] = &[
     ),
     ("kernel_hits_are_delivered_or_lost_and_nothing_else", exact),
     ("a_tracepoint_that_is_not_there_is_refused_by_name", absent),
+    (
+        "what_interrupts_the_idle_task_is_an_event_of_all_and_of_no_process",
+        idle,
+    ),
 ];
 
 /// The layout of sched_switch's record, from its format file.
@@ -276,4 +280,38 @@ impl Format {
         word[..bytes.len()].copy_from_slice(bytes);
         Ok(u64::from_ne_bytes(word))
     }
+}
+
+/// A busy machine may not idle for long: it is waited for.
+fn idle() -> Outcome {
+    let timers = |filter: Filter| -> Result<Spec, libtest_mimic::Failed> {
+        let mut spec = Spec {
+            filter,
+            ..Spec::default()
+        };
+        spec.tracepoints
+            .push(Format::read("timer", "hrtimer_start")?.probe(1));
+        Ok(spec)
+    };
+    let of_process = timers(mine())?;
+    let of_all = timers(Filter {
+        kernel_events_of_all: true,
+        ..mine()
+    })?;
+    let start = std::time::Instant::now();
+    while start.elapsed().as_secs() < 60 {
+        let mut own = Ok(Seen::default());
+        let all = under(&of_all, &Options::default(), || {
+            own = under(&of_process, &Options::default(), || {
+                std::thread::sleep(std::time::Duration::from_millis(200));
+            });
+        })?;
+        let own = own?;
+        let of_idle = |seen: &Seen| seen.records.iter().filter(|hit| hit.tid == 0).count();
+        same("of the idle task, in a process's", of_idle(&own), 0)?;
+        if of_idle(&all) > 0 && !own.records.is_empty() {
+            return Ok(());
+        }
+    }
+    Err("no timer was started by the idle task within a minute".into())
 }
