@@ -100,8 +100,10 @@ impl Bridge {
             .store(used as u32, Ordering::Release);
         let asked = self.word(control::ASKED);
         let number = asked.fetch_add(1, Ordering::AcqRel) + 1;
+        let bell = self.word(control::BELL);
+        bell.fetch_add(1, Ordering::AcqRel);
         // SAFETY: a mapped, aligned word.
-        unsafe { libc::syscall(libc::SYS_futex, asked.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+        unsafe { libc::syscall(libc::SYS_futex, bell.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
         let end = Instant::now() + Duration::from_secs(20);
         while self.word(control::ANSWERED).load(Ordering::Acquire) != number {
             assert!(Instant::now() < end, "the helper does not answer");

@@ -3,7 +3,7 @@
 //! ```text
 //! setup   what a command needs of the machine, installed where it is missing
 //!   └▶ demo    builds, starts the example service, attaches to it, shows the stream
-//!   └▶ test    format, lints, build, every test, a check for a foreign target
+//!   └▶ test    format, lints, build, every test, models, a check for a foreign target
 //!   └▶ bench   measurements, merged into one summary
 //!   └▶ soak    the tests that count for long, for long
 //! ```
@@ -14,6 +14,7 @@ mod cargo;
 mod demo;
 mod error;
 mod foreign;
+mod interleavings;
 mod package;
 mod process;
 mod setup;
@@ -33,7 +34,8 @@ usage: cargo xtask COMMAND
 
   demo              installs what is missing, builds, starts the example service under load,
                     attaches to it for some seconds, and shows what came
-  test              format, lints, build, all tests, and a check for a target that is not Linux
+  test              format, lints, build, all tests, models, and a check for a target that is not
+                    Linux
   bench [--quick]   measures; writes bench/summary.json into the target directory
   soak [NAME]       the tests that count long, at full length (those with NAME in their names)
 

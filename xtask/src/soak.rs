@@ -37,5 +37,8 @@ pub(crate) fn run(name: Option<&str>) -> Result<(), Error> {
         process::run(&mut command)?;
         Ok(Outcome::Passed(String::new()))
     });
+    if name.is_none() {
+        steps.step("interleavings", || crate::interleavings::check(true));
+    }
     steps.finish()
 }

@@ -40,6 +40,7 @@ pub(crate) fn run() -> Result<(), Error> {
         plain(&["build", "--workspace", "--all-targets"])
     });
     steps.step("tests", tests);
+    steps.step("interleavings", || crate::interleavings::check(false));
     steps.step("foreign target", crate::foreign::check);
     steps.finish()
 }

@@ -142,6 +142,29 @@ fn program(name: &str, arguments: &[&str]) {
                 }
             }
         }
+        // Events as fast as it can; how many there were, and whether they are on, is said on each line.
+        "busy" => {
+            let hits = std::sync::atomic::AtomicU64::new(0);
+            let over = std::sync::atomic::AtomicBool::new(false);
+            let relaxed = std::sync::atomic::Ordering::Relaxed;
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !over.load(relaxed) {
+                        for seq in 0..1000 {
+                            words(seq);
+                        }
+                        hits.fetch_add(1000, relaxed);
+                        // Others want to run as well.
+                        thread::yield_now();
+                    }
+                });
+                while step() == "how" {
+                    let on = tracebraid::is_enabled("app:words");
+                    say(&format!("{} {on}", hits.load(relaxed)));
+                }
+                over.store(true, relaxed);
+            });
+        }
         // Initialises its rings when it is told to.
         "late" => {
             step();

@@ -336,6 +336,12 @@ impl Attached {
         }
     }
 
+    /// Kills it, and waits until it is gone, with all that the kernel keeps for it.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Ends it by a signal and waits.
     pub(crate) fn stop(self, signal: nix::sys::signal::Signal) -> Ran {
         kill(self.pid, signal);

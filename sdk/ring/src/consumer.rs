@@ -6,13 +6,11 @@
 //!
 //! [`Geometry`]: crate::Geometry
 
-#![allow(unsafe_code)]
-
 use std::borrow::Borrow;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use crate::geometry::Control;
+use crate::geometry::{Control, sub_buffer_bytes};
 use crate::region::Region;
+use crate::sync::{Ordering, fence};
 
 /// Words copied out at once.
 const CHUNK: usize = 8 * 1024;
@@ -266,30 +264,18 @@ impl<R: Borrow<Region>> Consumer<R> {
     }
 
     fn copy_out(&mut self, from: u64, words: usize) {
-        let mask = self.region.borrow().geometry().ring_bytes() as u64 - 1;
         // Callers ask for no more than the ring's length.
         if self.copy.len() < words {
             self.copy.resize(words, 0);
         }
-        // SAFETY: the data area is mapped twice, and no more than its length is read from a place in the
-        // first half. Others may write these words: they are read as atomics.
-        unsafe {
-            let source = self
-                .region
-                .borrow()
-                .data_of(self.ring)
-                .add((from & mask & !7) as usize)
-                .cast::<AtomicU64>();
-            for (index, word) in self.copy[..words].iter_mut().enumerate() {
-                *word = (*source.add(index)).load(Ordering::Relaxed);
-            }
-        }
+        let region = self.region.borrow();
+        region.read(self.ring, from, &mut self.copy[..words]);
     }
 }
 
 /// Where the oldest record begins that an overwriting ring still has: at a sub-buffer.
 fn intact(control: &Control, capacity: u64) -> u64 {
-    let sub_buffer = crate::sub_buffer_bytes(capacity as usize) as u64;
+    let sub_buffer = sub_buffer_bytes(capacity as usize) as u64;
     let head = control.head.load(Ordering::Acquire);
     let oldest = control.oldest.load(Ordering::Acquire);
     head.saturating_sub(capacity)

@@ -1,9 +1,10 @@
 //! Where the parts of a region are, and the control block of a ring.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Bytes that two writers must be apart to not disturb one another (two cache lines are fetched at
 /// once).
+#[cfg(not(loom))]
 const APART: usize = 128;
 
 /// In [`Control::mode`]: a full ring refuses.
@@ -31,16 +32,45 @@ pub struct Control {
     reserved: [u64; 15],
 }
 
+#[cfg(not(loom))]
 const _: () = assert!(size_of::<Control>() == 2 * APART);
+#[cfg(not(loom))]
 const _: () = assert!(std::mem::offset_of!(Control, tail) == APART);
 
 impl Control {
+    /// That of an empty ring whose producer chooses the mode, in a model.
+    #[cfg(loom)]
+    #[allow(dead_code, reason = "the model makes its own")]
+    pub(crate) fn new() -> Control {
+        Control {
+            head: AtomicU64::new(0),
+            time: AtomicU64::new(0),
+            oldest: AtomicU64::new(0),
+            lock: AtomicU32::new(0),
+            mode: AtomicU32::new(0),
+            unused: [0; 24],
+            tail: AtomicU64::new(0),
+            reserved: [0; 15],
+        }
+    }
+
     /// Empties the ring, and begins its count of bytes at 0. Nobody may append meanwhile; whoever reads it
     /// has to begin anew too.
     pub fn begin_anew(&self) {
         self.tail.store(0, Ordering::Relaxed);
         self.oldest.store(0, Ordering::Relaxed);
         self.head.store(0, Ordering::Release);
+    }
+}
+
+/// Sub-buffers of overwrite mode begin on a record, so that a reader finds one. Padding in front of the
+/// next one has a length of 16 bits of words.
+pub(crate) const fn sub_buffer_bytes(ring_bytes: usize) -> usize {
+    const LARGEST: usize = 256 * 1024;
+    if ring_bytes / 8 < LARGEST {
+        ring_bytes / 8
+    } else {
+        LARGEST
     }
 }
 
@@ -66,7 +96,7 @@ pub enum BadGeometry {
 
 impl Geometry {
     /// The smallest data area, bytes.
-    pub const MIN_RING: usize = 16 * 1024;
+    pub const MIN_RING: usize = if cfg!(loom) { 64 } else { 16 * 1024 };
     /// The largest data area, bytes.
     pub const MAX_RING: usize = 1 << 30;
     /// The most rings in a region.

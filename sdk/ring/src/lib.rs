@@ -20,8 +20,10 @@ pub mod consumer;
 pub mod geometry;
 pub mod locked;
 pub mod region;
+pub mod requests;
 #[cfg(target_arch = "x86_64")]
 pub mod rseq;
+mod sync;
 pub mod thread;
 
 pub use consumer::{Consumer, Damage};
@@ -56,15 +58,4 @@ pub enum Clock {
     Tsc,
     /// The caller reads the time before the append; a ring never goes backwards all the same.
     Given,
-}
-
-/// Sub-buffers of overwrite mode begin on a record, so that a reader finds one. Padding in front of the
-/// next one has a length of 16 bits of words.
-pub(crate) const fn sub_buffer_bytes(ring_bytes: usize) -> usize {
-    const LARGEST: usize = 256 * 1024;
-    if ring_bytes / 8 < LARGEST {
-        ring_bytes / 8
-    } else {
-        LARGEST
-    }
 }

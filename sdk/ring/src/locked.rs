@@ -4,17 +4,14 @@
 //! locks. A thread that finds the lock held by itself is in a signal handler that interrupted its own
 //! append: it cannot wait, so its record is lost, and counted by the caller.
 
-#![allow(unsafe_code)]
-
-use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering, fence};
-
-use crate::geometry::{Control, MODE_DISCARD, MODE_OVERWRITE};
+use crate::geometry::{Control, MODE_DISCARD, MODE_OVERWRITE, sub_buffer_bytes};
 use crate::region::Region;
+use crate::sync::{AtomicU32, Ordering, fence, spin_loop, yield_now};
+use crate::thread::is_there;
 use crate::{Appended, Mode};
 
 /// How often a held lock is looked at before the record is given up: its holder may be stopped for ever.
-const TRIES: u32 = 10_000;
+const TRIES: u32 = if cfg!(loom) { 2 } else { 10_000 };
 
 /// Appends to some rings of a region, under their locks.
 pub struct LockedProducer {
@@ -104,7 +101,7 @@ impl LockedProducer {
                     .saturating_sub(head.wrapping_sub(control.tail.load(Ordering::Acquire)));
                 bytes <= room
             }
-            Mode::Overwrite => bytes <= crate::sub_buffer_bytes(capacity as usize) as u64,
+            Mode::Overwrite => bytes <= sub_buffer_bytes(capacity as usize) as u64,
         };
         if record.len() < 2 || !fits {
             return Appended::Full;
@@ -114,17 +111,9 @@ impl LockedProducer {
         }
         let time = now().max(control.time.load(Ordering::Relaxed));
         control.time.store(time, Ordering::Relaxed);
-        // SAFETY: the data is mapped twice, so that `bytes` from any place in the first half are ours; the
-        // consumer does not read them before the head says so, and we hold the lock.
-        unsafe {
-            let place = self
-                .region
-                .data_of(ring)
-                .add((head & (capacity - 1)) as usize)
-                .cast::<u64>();
-            ptr::copy_nonoverlapping(record.as_ptr(), place, record.len());
-            place.add(1).write(time);
-        }
+        // The reader does not look at them before the head says so, and we hold the lock.
+        self.region.write(ring, head, record);
+        self.region.write(ring, head.wrapping_add(8), &[time]);
         control
             .head
             .store(head.wrapping_add(bytes), Ordering::Release);
@@ -137,22 +126,15 @@ impl LockedProducer {
     /// not fit this one. Where the record goes.
     fn make_room(&self, ring: usize, control: &Control, head: u64, bytes: u64) -> u64 {
         let capacity = self.region.geometry().ring_bytes() as u64;
-        let sub_buffer = crate::sub_buffer_bytes(capacity as usize) as u64;
+        let sub_buffer = sub_buffer_bytes(capacity as usize) as u64;
         let left = sub_buffer - head % sub_buffer;
         let padding = if bytes > left { left } else { 0 };
         let oldest = head.wrapping_add(padding + bytes).saturating_sub(capacity);
         control.oldest.store(oldest, Ordering::Relaxed);
         fence(Ordering::Release);
         if padding > 0 {
-            // SAFETY: as in `append_locked`. A header of event 0 with its length in words.
-            unsafe {
-                let place = self
-                    .region
-                    .data_of(ring)
-                    .add((head & (capacity - 1)) as usize)
-                    .cast::<u64>();
-                place.write(padding / 8);
-            }
+            // A header of event 0 with its length in words.
+            self.region.write(ring, head, &[padding / 8]);
         }
         head.wrapping_add(padding)
     }
@@ -169,16 +151,9 @@ fn lock(lock: &AtomicU32, thread: u32) -> bool {
                     lock.compare_exchange(holder, thread, Ordering::Acquire, Ordering::Relaxed);
                 return stolen.is_ok();
             }
-            Err(_) if attempt % 64 == 63 => std::thread::yield_now(),
-            Err(_) => std::hint::spin_loop(),
+            Err(_) if attempt % 64 == 63 => yield_now(),
+            Err(_) => spin_loop(),
         }
     }
     false
-}
-
-/// Whether there is such a thread, in this process or another.
-fn is_there(thread: u32) -> bool {
-    // SAFETY: signal 0 is none; only whether it could be sent is of interest.
-    let result = unsafe { libc::kill(thread as libc::pid_t, 0) };
-    result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }

@@ -10,6 +10,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::geometry::{Control, Geometry};
 
@@ -160,10 +161,40 @@ impl Region {
         self.data.start
     }
 
-    /// The data area of a ring, twice.
-    pub(crate) fn data_of(&self, ring: usize) -> *mut u8 {
-        // SAFETY: within the mapping.
-        unsafe { self.data.start.add(2 * ring * self.geometry.ring_bytes()) }
+    /// Writes words into a ring's data area, where byte `at` of the ring's time goes.
+    ///
+    /// # Panics
+    /// They are more than the area has.
+    pub(crate) fn write(&self, ring: usize, at: u64, words: &[u64]) {
+        for (place, &word) in self.words(ring, at, words.len()).iter().zip(words) {
+            place.store(word, Ordering::Relaxed);
+        }
+    }
+
+    /// Reads words out of a ring's data area, from where byte `at` of the ring's time goes.
+    ///
+    /// # Panics
+    /// They are more than the area has.
+    pub(crate) fn read(&self, ring: usize, at: u64, words: &mut [u64]) {
+        let places = self.words(ring, at, words.len());
+        for (word, place) in words.iter_mut().zip(places) {
+            *word = place.load(Ordering::Relaxed);
+        }
+    }
+
+    fn words(&self, ring: usize, at: u64, count: usize) -> &[AtomicU64] {
+        let bytes = self.geometry.ring_bytes();
+        assert!(
+            ring < self.geometry.rings() && count <= bytes / 8,
+            "{count} words of ring {ring}"
+        );
+        let offset = at as usize & (bytes - 1) & !7;
+        // SAFETY: the area is mapped twice in a row, so that its length from any place in the first half
+        // is within the mapping; 8-aligned; locked writers and readers use it as atomics.
+        unsafe {
+            let first = self.data.start.add(2 * ring * bytes + offset);
+            std::slice::from_raw_parts(first.cast(), count)
+        }
     }
 }
 

@@ -95,6 +95,13 @@ pub fn forget() {
     kept::set(0);
 }
 
+/// Whether there is such a thread, in this process or another.
+pub(crate) fn is_there(thread: u32) -> bool {
+    // SAFETY: signal 0 is none; only whether it could be sent is of interest.
+    let result = unsafe { libc::kill(thread as libc::pid_t, 0) };
+    result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

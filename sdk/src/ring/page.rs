@@ -266,6 +266,7 @@ fn make(page: &'static Page, setup: &Setup) -> io::Result<&'static Rings> {
     // SAFETY: nobody reads the place before READY, and only this thread is making it.
     let rings = unsafe { (*page.own.get()).write(Rings::new(region, setup, Group::Own)) };
     word(region, control::MODE).store(mode_word(setup.mode), Ordering::Relaxed);
+    service::begin_anew();
     REGION.store(ptr::from_ref(region).cast_mut(), Ordering::Release);
     // In a child of fork it already is, and the loader's lock may be held by a thread that is not.
     if !is_child {

@@ -1,9 +1,10 @@
 //! The program's side of the control words: what a bridge asks for, and whether it still lives.
 //!
 //! ```text
-//! bridge: wanted bytes, ASKED += 1, wake ──▶ helper: state of each point, text, ANSWERED = ASKED, wake
-//!         FLUSH_ASKED += 1, wake         ──▶         membarrier, FLUSHED = FLUSH_ASKED, wake
+//! bridge: wanted bytes, ASKED += 1, ring ──▶ helper: state of each point, text, ANSWERED = ASKED, wake
+//!         FLUSH_ASKED += 1, ring         ──▶         membarrier, FLUSHED = FLUSH_ASKED, wake
 //! ```
+//! In which order the words are read and written is the business of `tracebraid_ring::requests`.
 //! Whoever holds the exclusive lock of the memfd (an open-file-description lock, which the kernel frees
 //! when its holder dies) is served. When nobody does, everything that was on for a bridge goes off.
 
@@ -15,6 +16,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tracebraid_ring::requests::{Helper, Turn, Words};
 use tracebraid_ring::{Mode, Region};
 use tracebraid_wire::region::{self, FILTERS_BYTES, MAX_EVENTS, control};
 
@@ -27,12 +29,8 @@ use crate::clock;
 use crate::environment;
 use crate::gate;
 
-/// The request that is being served.
-static TAKEN: AtomicU32 = AtomicU32::new(0);
-/// Whether a bridge's wishes are in force.
-static SERVING: AtomicBool = AtomicBool::new(false);
-/// The request that was served last.
-static SERVED: AtomicU32 = AtomicU32::new(0);
+/// How far the helper is with what a bridge asks for.
+static STATE: Helper = Helper::new();
 /// Whether a bridge has ever been served.
 static SERVED_ONCE: AtomicBool = AtomicBool::new(false);
 /// The process that reads its own rings (`drain`); 0: none.
@@ -50,15 +48,24 @@ pub(crate) fn wait(timeout: Duration) {
         std::thread::sleep(timeout);
         return;
     };
-    let asked = word(rings.region, control::ASKED);
-    let flush = word(rings.region, control::FLUSH_ASKED).load(Ordering::Acquire);
-    let now = asked.load(Ordering::Acquire);
-    // A flush also wakes `ASKED`, so that one futex serves both.
-    if now == SERVED.load(Ordering::Relaxed)
-        && flush == word(rings.region, control::FLUSHED).load(Ordering::Relaxed)
-    {
-        futex_wait(asked, now, timeout);
+    futex_wait(word(rings.region, control::BELL), STATE.heard(), timeout);
+}
+
+/// The words by which a bridge asks.
+fn words(region: &Region) -> Words<'_> {
+    Words {
+        asked: word(region, control::ASKED),
+        answered: word(region, control::ANSWERED),
+        flush_asked: word(region, control::FLUSH_ASKED),
+        flushed: word(region, control::FLUSHED),
+        bell: word(region, control::BELL),
+        serving: word(region, control::SERVING),
     }
+}
+
+/// A new region: of it nothing is in force.
+pub(super) fn begin_anew() {
+    STATE.begin_anew();
 }
 
 /// How long a program that a bridge has started waits for that bridge to have its rings.
@@ -84,7 +91,7 @@ pub(crate) fn await_bridge() {
     let is_ours = unsafe { libc::getppid() } == pid;
     let end = Instant::now() + ATTACH;
     while (is_ours || follow)
-        && SERVED.load(Ordering::Acquire) == 0
+        && !STATE.has_answered()
         && page::current().is_some()
         && Instant::now() < end
         && lives()
@@ -98,7 +105,9 @@ pub(crate) fn serve() -> bool {
     let Some(rings) = page::current() else {
         return false;
     };
-    flush(rings.region);
+    let words = words(rings.region);
+    STATE.hear(&words);
+    flush(&words);
     // A line takes two points: the second is noted as soon as there is a helper.
     let few = word(rings.region, control::PAIRS).load(Ordering::Relaxed) < 2;
     if few || clock::now().wrapping_sub(NOTED.load(Ordering::Relaxed)) >= NOTE_EVERY {
@@ -107,35 +116,31 @@ pub(crate) fn serve() -> bool {
     if filter::any_retired() {
         gate::lock().listing.tidy();
     }
-    let asked = word(rings.region, control::ASKED).load(Ordering::Acquire);
-    let owned = is_owned(rings.region);
-    if !owned {
-        if SERVING.swap(false, Ordering::AcqRel) {
-            TAKEN.store(asked, Ordering::Relaxed);
+    match STATE.turn(&words, || is_owned(rings.region)) {
+        Turn::Rest => false,
+        Turn::Nobody => {
+            answer(&words);
+            false
+        }
+        Turn::Serve => {
+            SERVED_ONCE.store(true, Ordering::Release);
+            choose_mode(
+                rings,
+                word(rings.region, control::MODE_ASKED).load(Ordering::Acquire),
+            );
+            gate::lock()
+                .listing
+                .set_wanted(wanted(rings.region), filters(rings.region));
+            true
+        }
+        Turn::Forget => {
             forget(rings);
+            STATE.erased(&words);
             choose_mode(rings, 0);
             gate::lock().listing.set_wanted(Vec::new(), BTreeMap::new());
-            return true;
+            true
         }
-        // A request whose bridge is gone is served by there being nobody.
-        answer(rings.region, asked);
-        return false;
     }
-    if asked == SERVED.load(Ordering::Relaxed) && SERVING.load(Ordering::Relaxed) {
-        return false;
-    }
-    SERVING.store(true, Ordering::Release);
-    SERVED_ONCE.store(true, Ordering::Release);
-    // What is asked while this is being read is another request.
-    TAKEN.store(asked, Ordering::Relaxed);
-    choose_mode(
-        rings,
-        word(rings.region, control::MODE_ASKED).load(Ordering::Acquire),
-    );
-    gate::lock()
-        .listing
-        .set_wanted(wanted(rings.region), filters(rings.region));
-    true
 }
 
 /// Says that the text is as the last request wanted it.
@@ -148,7 +153,7 @@ pub(crate) fn done(stuck: bool) {
     }
     let refused = gate::lock().listing.refused();
     word(rings.region, control::FILTERS_REFUSED).store(refused, Ordering::Relaxed);
-    answer(rings.region, TAKEN.load(Ordering::Relaxed));
+    answer(&words(rings.region));
 }
 
 /// Whether events that the program itself enabled go to the rings.
@@ -220,11 +225,9 @@ pub(crate) fn claim(rings: &Rings) -> io::Result<Option<File>> {
     Ok(claimed.then_some(file))
 }
 
-fn answer(region: &Region, asked: u32) {
-    SERVED.store(asked, Ordering::Release);
-    let answered = word(region, control::ANSWERED);
-    if answered.swap(asked, Ordering::AcqRel) != asked {
-        futex_wake(answered);
+fn answer(words: &Words<'_>) {
+    if STATE.answer(words) {
+        futex_wake(words.answered);
     }
 }
 
@@ -259,15 +262,12 @@ fn forget(rings: &Rings) {
     }
 }
 
-fn flush(region: &Region) {
-    let asked = word(region, control::FLUSH_ASKED).load(Ordering::Acquire);
-    let flushed = word(region, control::FLUSHED);
-    if flushed.load(Ordering::Relaxed) == asked {
-        return;
+fn flush(words: &Words<'_>) {
+    if let Some(number) = STATE.flush(words) {
+        barrier();
+        STATE.flushed(words, number);
+        futex_wake(words.flushed);
     }
-    barrier();
-    flushed.store(asked, Ordering::Release);
-    futex_wake(flushed);
 }
 
 /// Restarts every append that is in the middle of its sequence, in all threads of the process, and makes

@@ -19,7 +19,7 @@
 /// `"TRBRAID"` and a NUL, as a number.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TRBRAID\0");
 /// The version of the region and of the records in it.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The most events a process can have; ids are 1 to this.
 pub const MAX_EVENTS: usize = 8191;
 
@@ -211,10 +211,12 @@ impl Header {
 
 /// Control words: u32, at [`CONTROL`] plus this.
 pub mod control {
-    /// Futex. The bridge counts it up after it changed what it wants, and wakes it.
+    /// The bridge counts it up after it changed what it wants.
     pub const ASKED: usize = 0;
     /// Futex. The helper makes it equal to `ASKED` when the text is as wanted.
     pub const ANSWERED: usize = 64;
+    /// 1 while wishes of a bridge are in force, or are being erased by the helper.
+    pub const SERVING: usize = 68;
     /// The bridge counts it up for a flush: after it, every append that began before is visible.
     pub const FLUSH_ASKED: usize = 128;
     /// Futex. The helper makes it equal to `FLUSH_ASKED` after its `membarrier`.
@@ -242,6 +244,9 @@ pub mod control {
     pub const MODE: usize = 832;
     /// Pairs of clocks that were written.
     pub const PAIRS: usize = 896;
+    /// Futex, on which the helper sleeps. The bridge counts it up after `ASKED` or `FLUSH_ASKED`, and wakes
+    /// it.
+    pub const BELL: usize = 960;
 }
 
 /// The head of an entry, in the directory and among filters: `u32 length, u16 event, u16 0`, then the body,

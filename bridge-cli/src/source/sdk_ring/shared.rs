@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tracebraid_ring::requests::{Words, has_come_to};
 use tracebraid_ring::{Geometry, Region};
 use tracebraid_wire::region::{self, Group, Header, RegionError, control};
 
@@ -23,6 +24,9 @@ use crate::target::ProcessEnd;
 
 /// Bytes of a snapshot's reason at most.
 const REASON: usize = 60;
+
+/// How long the helper may take to let go of what an earlier bridge wanted.
+const CLEAR: Duration = Duration::from_millis(500);
 
 /// How often a wait looks whether the target is still there.
 const LOOK: Duration = Duration::from_millis(20);
@@ -58,12 +62,28 @@ impl Shared {
             .map_err(|error| cannot(pid, "cannot be locked").because(error))?;
         if locked {
             shared.is_ours = true;
+            shared.clear();
             return Ok(shared);
         }
         Err(
             cannot(pid, "are taken by another bridge, or by the program itself")
                 .hint("end the other bridge, or use --via usdt"),
         )
+    }
+
+    /// Takes back what an earlier bridge wanted, where it died and the helper has not noticed, or is just
+    /// doing the same.
+    fn clear(&self) {
+        if self.words().may_be_erased() {
+            // One that does not answer erases nothing, or late: nobody can wait for that.
+            self.ask(CLEAR);
+        }
+        for event in 0..=region::MAX_EVENTS {
+            self.want(event as u16, 0);
+        }
+        for left in [control::FILTERS_USED, control::MODE_ASKED] {
+            self.word(left).store(0, Ordering::Release);
+        }
     }
 
     /// Opens a region to look at it.
@@ -212,10 +232,10 @@ impl Shared {
     /// Asks the helper to look at what is wanted, and at libraries that were loaded. Whether it answered in
     /// time.
     pub(super) fn ask(&self, limit: Duration) -> bool {
-        let asked = self.word(control::ASKED);
-        let number = asked.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
-        wake(asked);
-        self.has_helper() && self.wait_for(control::ANSWERED, number, limit)
+        let words = self.words();
+        let number = words.ask();
+        wake(words.bell);
+        self.has_helper() && self.wait_for(words.answered, number, limit)
     }
 
     /// Asks for a flush. Its number; `None` where nobody flushes.
@@ -223,26 +243,24 @@ impl Shared {
         if !self.has_helper() {
             return None;
         }
-        let asked = self.word(control::FLUSH_ASKED);
-        let number = asked.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
-        // The helper waits on this one for both.
-        wake(self.word(control::ASKED));
+        let words = self.words();
+        let number = words.ask_flush();
+        wake(words.bell);
         Some(number)
     }
 
     /// Waits for a flush. After it, every append that began before it was asked for is visible. Whether
     /// that was in time.
     pub(super) fn flushed(&self, number: u32, limit: Duration) -> bool {
-        self.wait_for(control::FLUSHED, number, limit)
+        self.wait_for(self.words().flushed, number, limit)
     }
 
     /// Waits until a word that the target counts up has reached `number`.
-    fn wait_for(&self, which: usize, number: u32, limit: Duration) -> bool {
-        let word = self.word(which);
+    fn wait_for(&self, word: &AtomicU32, number: u32, limit: Duration) -> bool {
         let end = Instant::now() + limit;
         loop {
             let now = word.load(Ordering::Acquire);
-            if now.wrapping_sub(number) < u32::MAX / 2 {
+            if has_come_to(now, number) {
                 return true;
             }
             let left = end.saturating_duration_since(Instant::now());
@@ -271,6 +289,18 @@ impl Shared {
     /// Whether its process has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.end.as_ref().is_some_and(ProcessEnd::has_come)
+    }
+
+    /// The words by which we ask.
+    fn words(&self) -> Words<'_> {
+        Words {
+            asked: self.word(control::ASKED),
+            answered: self.word(control::ANSWERED),
+            flush_asked: self.word(control::FLUSH_ASKED),
+            flushed: self.word(control::FLUSHED),
+            bell: self.word(control::BELL),
+            serving: self.word(control::SERVING),
+        }
     }
 
     fn word(&self, which: usize) -> &AtomicU32 {

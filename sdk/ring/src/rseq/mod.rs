@@ -18,7 +18,7 @@ use std::mem::offset_of;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::geometry::Control;
+use crate::geometry::{Control, sub_buffer_bytes};
 use crate::region::Region;
 use crate::{Appended, Clock, Mode};
 
@@ -78,7 +78,7 @@ impl Producer {
     ) -> Producer {
         assert!(rings.start <= rings.end && rings.end <= region.geometry().rings());
         let ring_bytes = region.geometry().ring_bytes();
-        let sub_bytes = crate::sub_buffer_bytes(ring_bytes) as u64;
+        let sub_bytes = sub_buffer_bytes(ring_bytes) as u64;
         let cpus = rings.len() as u32;
         // SAFETY: within the region's mappings.
         let (controls, data) = unsafe {
