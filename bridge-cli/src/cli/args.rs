@@ -9,9 +9,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::attach::{self, Recorder, Via};
 use crate::condition::Condition;
+use crate::definition::Language;
 use crate::error::{Error, ErrorKind, Result};
 use crate::export::{self, Format};
 use crate::list;
+use crate::probe;
 use crate::selector::Selector;
 use crate::snapshot;
 
@@ -31,8 +33,52 @@ pub(super) enum Command {
     Attach(AttachArgs),
     /// Print what the rings of a process hold, without stopping it
     Snapshot(SnapshotArgs),
+    /// Check probe definitions without running them, and print the fields that each would give
+    Probe(ProbeArgs),
     /// Say what this kernel and these rights allow, why not, and what to do
     Doctor(DoctorArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ProbeArgs {
+    /// Files with a definition a line, as one would write them into kprobe_events; - is the standard input
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// A definition, such as 'p:rd vfs_read count'
+    #[arg(short = 'e', long = "event", value_name = "DEFINITION")]
+    definitions: Vec<String>,
+    /// The file of tracefs whose language is meant: dynamic_events takes every kind of probe
+    #[arg(long = "as", value_enum, value_name = "FILE", default_value_t = LanguageArg::Dynamic)]
+    language: LanguageArg,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LanguageArg {
+    #[value(name = "kprobe_events")]
+    Kprobe,
+    #[value(name = "uprobe_events")]
+    Uprobe,
+    #[value(name = "dynamic_events")]
+    Dynamic,
+}
+
+impl ProbeArgs {
+    pub(super) fn into_options(self) -> Result<probe::Options> {
+        if self.files.is_empty() && self.definitions.is_empty() {
+            let message = "probe has nothing to check";
+            return Err(Error::new(ErrorKind::Usage, message)
+                .hint("name a file of definitions, or write -e 'p:NAME PLACE ARGUMENTS'"));
+        }
+        Ok(probe::Options {
+            files: self.files,
+            definitions: self.definitions,
+            language: match self.language {
+                LanguageArg::Kprobe => Language::Kprobe,
+                LanguageArg::Uprobe => Language::Uprobe,
+                LanguageArg::Dynamic => Language::Dynamic,
+            },
+        })
+    }
 }
 
 #[derive(Debug, Args)]

@@ -15,10 +15,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::launch::shell_status;
 use crate::list;
 use crate::mount::ensure_tracefs;
+use crate::probe;
 use crate::snapshot;
 use crate::tracefs::Tracefs;
 
-use args::{AttachArgs, Cli, Command, DoctorArgs, DoctorFormat, ListArgs, SnapshotArgs};
+use args::{AttachArgs, Cli, Command, DoctorArgs, DoctorFormat, ListArgs, ProbeArgs, SnapshotArgs};
 
 /// Runs the program with the arguments of this process.
 pub fn main() -> ExitCode {
@@ -39,6 +40,7 @@ pub fn main() -> ExitCode {
         Command::List(args) => list(args),
         Command::Attach(args) => attach(args),
         Command::Snapshot(args) => snapshot(args),
+        Command::Probe(args) => probe(args),
         Command::Doctor(args) => doctor(&args),
     };
     result.unwrap_or_else(|error| {
@@ -88,6 +90,21 @@ fn snapshot(args: SnapshotArgs) -> Result<ExitCode> {
         Duration::from_nanos(taken.span).as_secs_f64()
     ));
     Ok(ExitCode::SUCCESS)
+}
+
+fn probe(args: ProbeArgs) -> Result<ExitCode> {
+    let options = args.into_options()?;
+    // Without tracefs nothing is known of the kernel's events; only definitions that need them miss it.
+    let tracefs = ensure_tracefs().and_then(|()| Tracefs::find()).ok();
+    let checked = probe::check(&options, tracefs)?;
+    let printed = print(checked.text.as_bytes())?;
+    checked.complaints.iter().for_each(|text| {
+        let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
+    });
+    match checked.refused {
+        0 => Ok(printed),
+        _ => Ok(ExitCode::from(ErrorKind::Usage.exit_status())),
+    }
 }
 
 fn doctor(args: &DoctorArgs) -> Result<ExitCode> {

@@ -15,9 +15,14 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 
 use super::debug_file;
+use super::functions::{self, Function};
 use super::image::{Image, Machine, Place, Segment};
+use super::nop5;
 use super::sdk::{self, SdkTables, Tracepoint};
 use super::usdt::{self, UsdtNotes, UsdtProbe};
+
+/// The most code that is read at once, bytes.
+const MAX_CODE: u64 = 1 << 20;
 
 /// Which file it is, whatever it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -181,6 +186,31 @@ impl Binary {
     /// Whether it has any tracepoint or probe.
     pub fn has_probes(&self) -> bool {
         !self.tracepoints().is_empty() || !self.usdt_probes().is_empty()
+    }
+
+    /// Its functions, in order of their place in the file. Read anew at each call.
+    pub fn functions(&self) -> Vec<Function> {
+        let debug_file = debug_file::find(&self.image, &self.path);
+        functions::read(&self.image, debug_file.as_ref())
+    }
+
+    /// Up to so many bytes of code at a virtual address; fewer where the file has no more.
+    pub fn code(&self, address: u64, length: u64) -> Option<Vec<u8>> {
+        self.image.read_up_to(address, length.min(MAX_CODE))
+    }
+
+    /// Whether a probe at this virtual address would damage the program on the running kernel.
+    pub fn is_harmful_to_probe(&self, address: u64) -> bool {
+        nop5::stands_at(&self.image, address) && nop5::is_harmful()
+    }
+
+    /// Whether its functions can be left by a panic or an exception that goes through them: it has tables
+    /// that say what to clean up then.
+    pub fn has_unwind_tables(&self) -> bool {
+        self.image
+            .sections_named(".gcc_except_table")
+            .next()
+            .is_some()
     }
 
     /// The linker's identification of this build.

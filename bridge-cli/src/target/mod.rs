@@ -21,6 +21,7 @@
 mod argument;
 mod binary;
 mod debug_file;
+pub mod functions;
 mod image;
 mod mapped_file;
 mod maps;

@@ -1,0 +1,77 @@
+//! The code of the running kernel, through `/proc/kcore`.
+//!
+//! It is a core file whose segments are the kernel's address ranges. Reading it takes CAP_SYS_RAWIO and a
+//! kernel that is not locked down to confidentiality.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use object::Endianness;
+use object::elf::{FileHeader64, PT_LOAD};
+use object::read::ReadCache;
+use object::read::elf::{FileHeader, ProgramHeader};
+
+use crate::instructions;
+
+/// See the module's page.
+#[derive(Debug)]
+pub(super) struct KernelText {
+    file: File,
+    /// Address, bytes and offset in the file.
+    segments: Vec<(u64, u64, u64)>,
+}
+
+/// Offsets beyond this are not looked at: no function is that long.
+const LONGEST: u64 = 1 << 20;
+
+impl KernelText {
+    pub(super) fn open() -> Option<KernelText> {
+        let file = File::open("/proc/kcore").ok()?;
+        let segments = {
+            // Only the headers are read: the file is as large as the address space.
+            let data = ReadCache::new(&file);
+            let header = FileHeader64::<Endianness>::parse(&data).ok()?;
+            let endian = header.endian().ok()?;
+            let segments = header.program_headers(endian, &data).ok()?;
+            segments
+                .iter()
+                .filter(|segment| segment.p_type(endian) == PT_LOAD)
+                .map(|segment| {
+                    (
+                        segment.p_vaddr(endian),
+                        segment.p_memsz(endian),
+                        segment.p_offset(endian),
+                    )
+                })
+                .collect()
+        };
+        Some(KernelText { file, segments })
+    }
+
+    fn read(&self, address: u64, length: usize) -> Option<Vec<u8>> {
+        let (start, _, offset) = *self.segments.iter().find(|(start, size, _)| {
+            address.checked_sub(*start).is_some_and(|within| {
+                within
+                    .checked_add(length as u64)
+                    .is_some_and(|end| end <= *size)
+            })
+        })?;
+        let mut bytes = vec![0; length];
+        self.file
+            .read_exact_at(&mut bytes, offset + (address - start))
+            .ok()?;
+        Some(bytes)
+    }
+
+    pub(super) fn is_boundary(&self, address: u64, offset: u64) -> Option<bool> {
+        if offset > LONGEST {
+            return Some(false);
+        }
+        let code = self.read(address, offset as usize + 16)?;
+        instructions::is_boundary(&code, offset)
+    }
+
+    pub(super) fn begins_with_endbr(&self, address: u64) -> bool {
+        self.read(address, 4).as_deref() == Some(&[0xf3, 0x0f, 0x1e, 0xfa])
+    }
+}

@@ -1,0 +1,204 @@
+//! What a definition is judged against: a kernel's symbols, types and events, and the files that are
+//! probed.
+//!
+//! These are traits, so that a definition can be judged for a kernel that is not the running one: the
+//! running kernel is [`super::here`], a table in a test is another. What is not known is said to be
+//! unknown, and is then left to whoever attaches.
+
+use std::path::PathBuf;
+
+/// Which type, in the numbering of whoever gave it out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TypeId(pub u64);
+
+/// A type, with its typedefs and qualifiers taken away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// `void`.
+    Void,
+    /// An integer, `bool` and `char` included.
+    Integer {
+        /// Its width in bits.
+        bits: u32,
+        /// Bits before it; not 0 only where the type itself says that it is a bitfield.
+        bit_offset: u32,
+        /// Whether it is signed.
+        signed: bool,
+    },
+    /// A pointer.
+    Pointer(TypeId),
+    /// A structure or union.
+    Composite(Vec<Member>),
+    /// An array of these.
+    Array(TypeId),
+    /// An enumeration of so many bytes.
+    Enumeration {
+        /// 4 or 8.
+        bytes: u32,
+    },
+    /// Anything else: a float, a function.
+    Other,
+}
+
+/// A member of a structure or union.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its name; empty for an anonymous structure or union.
+    pub name: String,
+    /// Its type.
+    pub type_id: TypeId,
+    /// Bits from the beginning of the structure.
+    pub bit_offset: u32,
+    /// Width in bits where it is a bitfield, else 0.
+    pub bits: u32,
+}
+
+/// Something that can look types up.
+pub trait Types {
+    /// The type of this number; `None` where there is none.
+    fn look(&self, id: TypeId) -> Option<Type>;
+}
+
+/// What a function takes and returns.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Prototype {
+    /// Names (where they have one) and types of its parameters.
+    pub parameters: Vec<(Option<String>, TypeId)>,
+    /// What it returns; `None` is `void`.
+    pub returns: Option<TypeId>,
+}
+
+/// Whether a function can be probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Probeable {
+    /// It can, as far as is known.
+    Yes,
+    /// It is compiled without what ftrace needs, or has no code.
+    NoTrace,
+    /// It is on the blacklist of kprobes.
+    Blacklisted,
+}
+
+/// A symbol of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// Its name.
+    pub name: String,
+    /// Its address; 0 where the rights to see it are missing.
+    pub address: u64,
+    /// Bytes up to the next symbol; `None` where that is not known.
+    pub size: Option<u64>,
+    /// Whether kprobes can be set on it.
+    pub probeable: Probeable,
+}
+
+/// One field of a kernel event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventField {
+    /// Its name.
+    pub name: String,
+    /// Bytes from the beginning of the record.
+    pub offset: u32,
+    /// Bytes.
+    pub size: u32,
+    /// Whether it is signed.
+    pub signed: bool,
+    /// Its type as the format file writes it.
+    pub type_name: String,
+}
+
+/// A kernel, as definitions see it.
+pub trait Kernel: Types {
+    /// Every symbol of this name, in the kernel proper and in modules, or in one module.
+    fn symbols(&self, module: Option<&str>, name: &str) -> Vec<Symbol>;
+    /// Whether a module of this name is loaded.
+    fn has_module(&self, name: &str) -> bool;
+    /// The symbol that an address lies in, and how far behind its beginning.
+    fn symbol_at(&self, address: u64) -> Option<(Symbol, u64)>;
+    /// Whether an instruction begins so many bytes behind a symbol's beginning; `None`: not known.
+    fn is_boundary(&self, symbol: &Symbol, offset: u64) -> Option<bool>;
+    /// Whether so many bytes behind its beginning still is the entry of a function (behind an `endbr64`).
+    fn is_entry(&self, symbol: &Symbol, offset: u64) -> bool;
+    /// What is known of a function's parameters.
+    fn prototype(&self, function: &str) -> Option<Prototype>;
+    /// A structure by its name.
+    fn structure(&self, name: &str) -> Option<TypeId>;
+    /// The function that stands for a tracepoint in the type information.
+    fn tracepoint_function(&self, tracepoint: &str) -> Option<String>;
+    /// The fields of an event, without the common ones; `None` where there is no such event.
+    fn event(&self, group: &str, name: &str) -> Option<Vec<EventField>>;
+    /// Names of functions that resemble this one, the nearest first.
+    fn similar_functions(&self, name: &str) -> Vec<String>;
+    /// Functions that a pattern matches, in order.
+    fn matching_functions(&self, pattern: &crate::glob::Glob) -> Vec<String>;
+}
+
+/// A file that is probed.
+pub trait Binary {
+    /// Device and inode: two paths to one file are one file.
+    fn identity(&self) -> (u64, u64);
+    /// Whether it is an ELF file for this machine; where it is not, why.
+    fn unfit(&self) -> Option<String>;
+    /// Every function of this name: where it begins in the file, and how many bytes it has.
+    fn functions(&self, name: &str) -> Vec<(u64, u64)>;
+    /// Names of functions that resemble this one, the nearest first.
+    fn similar_functions(&self, name: &str) -> Vec<String>;
+    /// Functions that a pattern matches, in order.
+    fn matching_functions(&self, pattern: &crate::glob::Glob) -> Vec<String>;
+    /// What keeps this offset of the file from being probed, as a sentence; `None` where nothing is known
+    /// to.
+    fn obstacle(&self, offset: u64) -> Option<String>;
+    /// The parameters of the function that begins at this offset, from its debug information.
+    fn parameters(&self, offset: u64) -> Option<Vec<UserParameter>>;
+    /// The debug information's types.
+    fn types(&self) -> &dyn Types;
+}
+
+/// A parameter of a user function at its entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserParameter {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub type_id: TypeId,
+    /// Where it is at the entry; `None` where it is in no place that can be fetched.
+    pub place: Option<UserPlace>,
+}
+
+/// See [`UserParameter::place`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UserPlace {
+    /// In this register.
+    Register(tracebraid_bpf::spec::Register),
+    /// On the stack, so many bytes above the stack pointer.
+    Stack(i64),
+}
+
+/// What stands in the way of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileTrouble {
+    /// There is none.
+    NotFound,
+    /// It is a directory, a device or something else.
+    NotRegular,
+}
+
+/// The files of a machine, as definitions see them.
+pub trait Files {
+    /// The file at this path.
+    ///
+    /// # Errors
+    /// See [`FileTrouble`].
+    fn open(&self, path: &str) -> Result<std::rc::Rc<dyn Binary>, FileTrouble>;
+    /// The path of a file that is named by its last part only (`libc`), as `uprobe:` takes it.
+    fn find(&self, name: &str) -> Option<PathBuf>;
+}
+
+/// All of it.
+#[derive(Clone, Copy)]
+pub struct Knowledge<'a> {
+    /// The kernel.
+    pub kernel: &'a dyn Kernel,
+    /// The files.
+    pub files: &'a dyn Files,
+}
