@@ -35,3 +35,16 @@ fn in_process_probe_sees_the_calls_made_while_it_listens_and_no_others() {
     assert!(!text.contains("n=50"), "{text}");
     assert!(text.ends_with("6 hits seen\n"), "{text}");
 }
+
+#[test]
+fn own_log_writes_down_what_it_did_in_order_and_loses_nothing() {
+    let text = output(env!("CARGO_BIN_EXE_own_log"));
+    let names: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.split(' ').nth(1)?.strip_prefix("own_log:"))
+        .collect();
+    let one = ["answer:", "lookup:", "answer__return:"];
+    assert_eq!(names, [one, one, one].concat(), "{text}");
+    assert!(text.contains("lookup: key=21 hit=true\n"), "{text}");
+    assert!(text.ends_with("\n0 lost\n"), "{text}");
+}

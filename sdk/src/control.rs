@@ -37,7 +37,8 @@ pub fn init() {
 /// Gets ready, with options.
 ///
 /// # Errors
-/// The helper thread could not be started. Tracepoints that the program itself enables still work.
+/// The helper thread could not be started: tracepoints that the program itself enables still work. The
+/// memory that [`Options::eager`] asks for is not there: it is taken as it is written.
 pub fn init_with(options: Options) -> Result<()> {
     let mut locked = gate::lock();
     locked.writer.set_patching(options.patching);
@@ -56,12 +57,18 @@ pub fn init_with(options: Options) -> Result<()> {
         helper: options.thread,
     });
     gate::lock().listing.set_recording(options.recording());
+    let taken = match &rings {
+        Ok(rings) if options.eager => ring::take_memory(rings).map_err(|cause| {
+            Error::new(ErrorKind::Rings, "the rings' memory cannot be had").because(cause)
+        }),
+        _ => Ok(()),
+    };
     gate::lock().ring_failure = rings.err().map(|cause| cause.to_string());
     // Likewise.
     let _ = registry::settle();
     let pid = std::process::id();
     if !options.thread || HELPER.swap(pid, Ordering::AcqRel) == pid {
-        return Ok(());
+        return taken;
     }
     start_helper(options.watch).map_err(|cause| {
         HELPER.store(0, Ordering::Release);
@@ -69,7 +76,7 @@ pub fn init_with(options: Options) -> Result<()> {
         Error::new(ErrorKind::Thread, "the helper thread could not be started").because(cause)
     })?;
     ring::service::await_bridge();
-    Ok(())
+    taken
 }
 
 fn start_helper(watch: Duration) -> io::Result<()> {

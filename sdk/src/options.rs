@@ -13,6 +13,7 @@ pub struct Options {
     pub(crate) patching: Patching,
     pub(crate) appending: Appending,
     pub(crate) flight_recorder: bool,
+    pub(crate) eager: bool,
     recording: Option<String>,
     ring_bytes: Option<usize>,
 }
@@ -25,6 +26,7 @@ impl Default for Options {
             patching: Patching::Auto,
             appending: Appending::Auto,
             flight_recorder: false,
+            eager: false,
             recording: None,
             ring_bytes: None,
         }
@@ -83,6 +85,15 @@ impl Options {
     #[must_use]
     pub fn record(mut self, pattern: &str) -> Options {
         self.recording = Some(pattern.to_owned());
+        self
+    }
+
+    /// Takes all memory of the rings in [`init_with`](crate::init_with()), a ring of [`ring`](Self::ring)
+    /// bytes for each CPU, and makes the calling thread known, so that its events need no system call and
+    /// no new page from then on: for services that close a seccomp filter or lock their memory later.
+    #[must_use]
+    pub fn eager(mut self) -> Options {
+        self.eager = true;
         self
     }
 

@@ -8,9 +8,10 @@
 
 use std::ffi::CStr;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use crate::geometry::{Control, Geometry};
 
@@ -36,6 +37,32 @@ struct Mapping {
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Takes the memory of `length` bytes from `offset` on, both whole pages within it.
+    fn take_memory(&self, offset: usize, length: usize) -> io::Result<()> {
+        assert!(offset.saturating_add(length) <= self.length);
+        if length == 0 {
+            return Ok(());
+        }
+        // SAFETY: within the mapping.
+        let start = unsafe { self.start.add(offset) };
+        // SAFETY: as above; no byte is changed.
+        let taken = unsafe { libc::madvise(start.cast(), length, libc::MADV_POPULATE_WRITE) };
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            _ if taken == 0 => return Ok(()),
+            // Before Linux 5.14.
+            Some(libc::EINVAL) => {}
+            _ => return Err(error),
+        }
+        for page in (0..length).step_by(Geometry::PAGE) {
+            // SAFETY: within the mapping. Adding nothing changes nothing, also for who writes there now.
+            unsafe { AtomicU8::from_ptr(start.add(page)) }.fetch_or(0, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
@@ -112,6 +139,20 @@ impl Region {
             head,
             data,
         })
+    }
+
+    /// Takes the memory of the header area, the control blocks and these rings now, instead of when it is
+    /// first written. What is in it stays as it is, and may be written meanwhile.
+    ///
+    /// # Errors
+    /// There is not so much memory.
+    pub fn take_memory(&self, rings: Range<usize>) -> io::Result<()> {
+        let last = self.geometry.rings();
+        let rings = rings.start.min(last)..rings.end.min(last);
+        let bytes = 2 * rings.len() * self.geometry.ring_bytes();
+        self.head.take_memory(0, self.head.length)?;
+        let first = 2 * rings.start * self.geometry.ring_bytes();
+        self.data.take_memory(first, bytes)
     }
 
     /// The region's sizes.

@@ -27,6 +27,7 @@ pub(crate) use listing::Listing;
 pub(crate) use page::{Setup, current, start};
 pub use snapshot::snapshot;
 
+use std::io;
 use std::slice;
 use std::sync::atomic::Ordering;
 
@@ -88,6 +89,15 @@ pub(crate) unsafe fn append(row: HotRow, state: &State, slots: *const u64) {
 }
 
 const _: () = assert!(encode::WORDS <= 256);
+
+/// Takes the memory that this process's events will be in, and makes this thread known.
+pub(crate) fn take_memory(rings: &Rings) -> io::Result<()> {
+    rings.take_memory()?;
+    if thread::known() == 0 {
+        introduce(rings, false);
+    }
+    Ok(())
+}
 
 /// A thread's first record says who it is: nobody can look that up once it has ended. Its id.
 #[cold]

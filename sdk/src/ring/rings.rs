@@ -1,5 +1,6 @@
 //! Who appends to a region, for this process: in sequences, else under locks, else a loss is counted.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use tracebraid_ring::locked::LockedProducer;
@@ -77,6 +78,17 @@ impl Rings {
             cpus,
             group,
         }
+    }
+
+    /// Takes the memory of the rings that events go to, now.
+    pub(super) fn take_memory(&self) -> io::Result<()> {
+        let first = self.group.first(self.cpus);
+        #[cfg(target_arch = "x86_64")]
+        let locked = self.sequences().is_none();
+        #[cfg(not(target_arch = "x86_64"))]
+        let locked = true;
+        let first = if locked { first + self.cpus } else { first };
+        self.region.take_memory(first..first + self.cpus)
     }
 
     /// Whether they are those of this process alone.
