@@ -7,6 +7,7 @@
 //! variant       some of them, built in one of many ways
 //! stapsdt       the USDT notes of a file, as readelf tells them
 //! mdwe          a process that denies itself writable code
+//! own_text      whether a process may write its own text
 //! uprobe        a uprobe of the kernel's own perf interface, as any other tool sets it
 //! guides        the examples of the documentation, as doc tests
 //! ```
@@ -15,6 +16,7 @@
 #[cfg(doctest)]
 mod guides;
 pub mod mdwe;
+pub mod own_text;
 pub mod programs;
 pub mod requirement;
 pub mod scenario;

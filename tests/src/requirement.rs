@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
-use crate::{mdwe, uprobe};
+use crate::{mdwe, own_text, programs, uprobe};
 
 /// Something that a machine may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub enum Need {
     Tracefs,
     /// `PR_SET_MDWE`, Linux 6.3 and later. Required as `mdwe`.
     Mdwe,
+    /// Writing the process's own text through `/proc/self/mem`. Required as `proc-mem`.
+    OwnText,
     /// A program in PATH or in a directory of system tools. Required by its name, or as `tools`.
     Tool(&'static str),
     /// A target of the Rust toolchain. Required by its name.
@@ -41,6 +43,7 @@ impl Need {
                 opened.err().map(|error| format!("{file}: {error}"))
             }
             Need::Mdwe => mdwe::refusal(),
+            Need::OwnText => own_text::refusal(),
             Need::Tool(name) => find_tool(name)
                 .is_none()
                 .then(|| format!("{name} is not installed")),
@@ -58,6 +61,7 @@ impl Need {
         let names: &[&str] = match self {
             Need::Root | Need::Uprobe | Need::Tracefs => &["bpf"],
             Need::Mdwe => &["mdwe"],
+            Need::OwnText => &["proc-mem"],
             Need::Tool(name) => &[name, "tools"],
             Need::Target(name) => &[name],
         };
@@ -69,6 +73,12 @@ impl Need {
 #[must_use]
 pub fn is_soak() -> bool {
     std::env::var_os("TRACEBRAID_SOAK").is_some()
+}
+
+/// Whether tests that count are to count little, for a machine that is emulated (`TRACEBRAID_SHORT=1`).
+#[must_use]
+pub fn is_short() -> bool {
+    std::env::var_os("TRACEBRAID_SHORT").is_some()
 }
 
 /// A test that needs something of the machine.
@@ -118,6 +128,9 @@ pub fn find_tool(name: &str) -> Option<PathBuf> {
 }
 
 fn has_target(target: &str) -> bool {
+    if let Some(built) = programs::built_for() {
+        return built.split(',').any(|one| one == target);
+    }
     let directory = std::process::Command::new("rustc")
         .args(["--print", "target-libdir", "--target", target])
         .output();

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
+use crate::programs;
+
 /// The usual target.
 pub const GNU: &str = "x86_64-unknown-linux-gnu";
 
@@ -95,6 +97,10 @@ pub fn build_files(
     static BUILDING: Mutex<()> = Mutex::new(());
     let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
 
+    let to = directory.join("variants").join(variant.name);
+    if programs::built_for().is_some() {
+        return to;
+    }
     let target_directory = directory.join("programs");
     let mut cargo = cargo(variant, &target_directory);
     for package in packages {
@@ -113,7 +119,6 @@ pub fn build_files(
     let from = target_directory
         .join(variant.target)
         .join(profile_directory);
-    let to = directory.join("variants").join(variant.name);
     std::fs::create_dir_all(&to).expect("a directory for the variant");
     for file in files {
         // Replaced, not overwritten: a program of an earlier run may still be in use.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tracebraid::{Options, Patching};
 use tracebraid_tests::mdwe;
-use tracebraid_tests::requirement::{self, Need, is_soak};
+use tracebraid_tests::requirement::{self, Need, is_short, is_soak};
 use tracebraid_tests::scenario::{self, Scenario, eventually};
 use tracebraid_tests::uprobe::{self, Uprobe};
 
@@ -19,7 +19,7 @@ mod page;
 const SCENARIOS: &[Scenario] = &[
     Scenario::new(
         "a_key_survives_a_storm_of_toggles_through_proc",
-        &[Need::Uprobe],
+        &[Need::Uprobe, Need::OwnText],
         through_proc,
     ),
     Scenario::new(
@@ -29,7 +29,7 @@ const SCENARIOS: &[Scenario] = &[
     ),
     Scenario::new(
         "a_key_survives_a_storm_of_toggles_where_write_execute_is_denied",
-        &[Need::Uprobe, Need::Mdwe],
+        &[Need::Uprobe, Need::Mdwe, Need::OwnText],
         denied,
     ),
 ];
@@ -59,10 +59,10 @@ static END: AtomicBool = AtomicBool::new(false);
 const CALLS: u64 = 200;
 
 fn storm(patching: Patching) {
-    let (toggles, probes) = if is_soak() {
-        (1_000_000, 200)
-    } else {
-        (20_000, 8)
+    let (toggles, probes) = match (is_soak(), is_short()) {
+        (true, _) => (1_000_000, 200),
+        (_, true) => (500, 2),
+        _ => (20_000, 8),
     };
     tracebraid::init_with(Options::new().patching(patching)).unwrap();
     let runners: Vec<_> = (0..4).map(|_| thread::spawn(run_through)).collect();

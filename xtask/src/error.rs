@@ -8,7 +8,7 @@ use std::process::ExitCode;
 pub(crate) struct Error {
     kind: Kind,
     message: String,
-    source: Option<Box<dyn std::error::Error>>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Error {
     }
 
     /// What was tried, for `map_err`.
-    pub(crate) fn doing<E: std::error::Error + 'static>(
+    pub(crate) fn doing<E: std::error::Error + Send + Sync + 'static>(
         message: impl Into<String>,
     ) -> impl FnOnce(E) -> Error {
         |source| Error {
@@ -69,6 +69,6 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_deref()
+        self.source.as_deref().map(|source| source as _)
     }
 }

@@ -46,7 +46,7 @@ pub(crate) fn check() -> Result<Outcome, Error> {
 }
 
 /// Whether the standard library for the target is here.
-fn has_std(target: &str) -> bool {
+pub(crate) fn has_std(target: &str) -> bool {
     let mut rustc = Command::new("rustc");
     rustc.args(["--print", "target-libdir", "--target", target]);
     process::read(&mut rustc).is_ok_and(|directory| Path::new(directory.trim()).is_dir())

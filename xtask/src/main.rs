@@ -4,6 +4,7 @@
 //! setup   what a command needs of the machine, installed where it is missing
 //!   └▶ demo    builds, starts the example service, attaches to it, shows the stream
 //!   └▶ test    format, lints, build, every test, models, a check for a foreign target
+//!   └▶ vm      the tests that face the kernel, on other kernels
 //!   └▶ bench   measurements, merged into one summary
 //!   └▶ soak    the tests that count for long, for long
 //! ```
@@ -22,8 +23,10 @@ mod soak;
 mod steps;
 mod stream;
 mod summary;
+mod tally;
 mod test;
 mod tracefs;
+mod vm;
 
 use std::process::ExitCode;
 
@@ -36,6 +39,9 @@ usage: cargo xtask COMMAND
                     attaches to it for some seconds, and shows what came
   test              format, lints, build, all tests, models, and a check for a target that is not
                     Linux
+  vm [--on KERNEL]… [NAME]
+                    the tests that face the kernel, on Debian's kernels under emulation: on all of
+                    them or on KERNEL; all test executables or those with NAME in theirs
   bench [--quick]   measures; writes bench/summary.json into the target directory
   soak [NAME]       the tests that count long, at full length (those with NAME in their names)
 
@@ -54,6 +60,9 @@ fn main() -> ExitCode {
     let done = match arguments[..] {
         ["demo"] => demo::run(),
         ["test"] => test::run(),
+        ["vm", ref arguments @ ..] => {
+            vm::Options::parse(arguments).and_then(|options| vm::run(&options))
+        }
         ["bench"] => bench::run(bench::Length::Full),
         ["bench", "--quick"] => bench::run(bench::Length::Quick),
         ["soak"] => soak::run(None),

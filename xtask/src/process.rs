@@ -169,6 +169,15 @@ impl Running {
         }
     }
 
+    /// Whether it has ended.
+    ///
+    /// # Errors
+    /// It cannot be waited for.
+    pub(crate) fn has_ended(&mut self) -> Result<bool, Error> {
+        let ended = self.child.try_wait();
+        Ok(ended.map_err(Error::doing(self.name.clone()))?.is_some())
+    }
+
     /// Waits for its end.
     ///
     /// # Errors

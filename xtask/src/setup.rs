@@ -94,6 +94,40 @@ const COUNT: &[Need] = &[
     },
 ];
 
+/// To run the tests on other kernels.
+const EMULATE: &[Need] = &[
+    Need {
+        sign: Sign::Program("qemu-system-x86_64"),
+        why: "to run other kernels",
+        apt: "qemu-system-x86",
+        dnf: "qemu-system-x86-core",
+    },
+    Need {
+        sign: Sign::Program("busybox"),
+        why: "the first program that those kernels start",
+        apt: "busybox-static",
+        dnf: "busybox",
+    },
+    Need {
+        sign: Sign::Program("cpio"),
+        why: "to pack the tests for them",
+        apt: "cpio",
+        dnf: "cpio",
+    },
+    Need {
+        sign: Sign::Program("strip"),
+        why: "to make the tests small for them",
+        apt: "binutils",
+        dnf: "binutils",
+    },
+    Need {
+        sign: Sign::Program("xz"),
+        why: "their modules are compressed",
+        apt: "xz-utils",
+        dnf: "xz",
+    },
+];
+
 /// To lint: what rustup brings.
 const LINTERS: &[(&str, &str)] = &[("rustfmt", "fmt"), ("clippy", "clippy")];
 
@@ -112,6 +146,14 @@ pub(crate) fn counting() {
     if let Err(error) = install(COUNT) {
         println!("instructions will not be counted: {error}");
     }
+}
+
+/// Makes the machine able to run other kernels under emulation.
+///
+/// # Errors
+/// As [`build`].
+pub(crate) fn emulation() -> Result<(), Error> {
+    install(EMULATE)
 }
 
 /// Installs those needs that are not met.

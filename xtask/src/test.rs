@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::process;
 use crate::setup;
 use crate::steps::{Outcome, Steps};
+use crate::tally::Tally;
 use crate::tracefs::Tracefs;
 
 /// Runs all steps.
@@ -45,6 +46,18 @@ pub(crate) fn run() -> Result<(), Error> {
     steps.finish()
 }
 
+/// What tests must be able to use here, as `TRACEBRAID_REQUIRE` names it.
+fn required() -> Option<String> {
+    let given = std::env::var("TRACEBRAID_REQUIRE").ok();
+    let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+    given.or_else(|| is_ci.then(|| "bpf".to_owned()))
+}
+
+/// Whether it is a failure if `what` cannot be used here.
+pub(crate) fn is_required(what: &str) -> bool {
+    required().is_some_and(|list| list.split(',').any(|word| word.trim() == what))
+}
+
 fn plain(arguments: &[&str]) -> Result<Outcome, Error> {
     process::run(&mut cargo(arguments))?;
     Ok(Outcome::Passed(String::new()))
@@ -57,10 +70,9 @@ fn tests() -> Result<Outcome, Error> {
         println!("without tracefs: {reason}");
     }
     let mut command = cargo(&["test", "--workspace", "--no-fail-fast"]);
-    let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
-    if is_ci && std::env::var_os("TRACEBRAID_REQUIRE").is_none() {
-        println!("CI=true: tests that need BPF may not be ignored (TRACEBRAID_REQUIRE=bpf)");
-        command.env("TRACEBRAID_REQUIRE", "bpf");
+    if let Some(required) = required() {
+        println!("may not be ignored: tests that need one of these: {required}");
+        command.env("TRACEBRAID_REQUIRE", required);
     }
     let mut tally = Tally::default();
     let status = process::run_lines(&mut command, |line| {
@@ -69,14 +81,7 @@ fn tests() -> Result<Outcome, Error> {
     })?;
     drop(tracefs);
 
-    for (title, tests) in [
-        ("ignored:", &tally.ignored_tests),
-        ("failed:", &tally.failed_tests),
-    ] {
-        if !tests.is_empty() {
-            println!("\n{title}\n  {}", tests.join("\n  "));
-        }
-    }
+    tally.print_names();
     if !status.success() {
         return Err(Error::failed(format!("{} ({status})", tally.summary())));
     }
@@ -84,85 +89,4 @@ fn tests() -> Result<Outcome, Error> {
         return Err(Error::failed("no test ran"));
     }
     Ok(Outcome::Passed(tally.summary()))
-}
-
-/// What the test harnesses said.
-#[derive(Default)]
-struct Tally {
-    passed: u64,
-    failed: u64,
-    ignored: u64,
-    ignored_tests: Vec<String>,
-    failed_tests: Vec<String>,
-}
-
-impl Tally {
-    /// Reads a line of a harness's output: `test NAME ... OUTCOME` or `test result: …`.
-    fn read(&mut self, line: &str) {
-        let Some(rest) = line.trim_start().strip_prefix("test ") else {
-            return;
-        };
-        if let Some(counts) = rest.strip_prefix("result: ") {
-            self.add(counts);
-        } else if let Some((name, outcome)) = rest.rsplit_once(" ... ") {
-            if outcome.starts_with("ignored") {
-                self.ignored_tests.push(format!("{name}: {outcome}"));
-            } else if outcome.starts_with("FAILED") {
-                self.failed_tests.push(name.to_owned());
-            }
-        }
-    }
-
-    /// Adds `ok. 12 passed; 0 failed; 1 ignored; …`.
-    fn add(&mut self, counts: &str) {
-        let words: Vec<&str> = counts
-            .split([' ', ';'])
-            .filter(|word| !word.is_empty())
-            .collect();
-        for pair in words.windows(2) {
-            let Ok(count) = pair[0].parse::<u64>() else {
-                continue;
-            };
-            match pair[1] {
-                "passed" => self.passed += count,
-                "failed" => self.failed += count,
-                "ignored" => self.ignored += count,
-                _ => {}
-            }
-        }
-    }
-
-    fn summary(&self) -> String {
-        format!(
-            "{} passed, {} failed, {} ignored",
-            self.passed, self.failed, self.ignored
-        )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Tally;
-
-    #[test]
-    fn a_harness_is_counted_by_its_result_line_and_named_by_its_test_lines() {
-        let mut tally = Tally::default();
-        for line in [
-            "running 4 tests",
-            "test a::works ... ok",
-            "test b::needs_a_kernel ... ignored, no kprobes in this kernel",
-            "test c::breaks ... FAILED",
-            "test src/lib.rs - Thing (line 3) ... ok",
-            "test result: FAILED. 2 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out",
-            "test result: ok. 5 passed; 0 failed; 0 ignored; 0 measured; 7 filtered out",
-        ] {
-            tally.read(line);
-        }
-        assert_eq!(tally.summary(), "7 passed, 1 failed, 1 ignored");
-        assert_eq!(
-            tally.ignored_tests,
-            ["b::needs_a_kernel: ignored, no kprobes in this kernel"]
-        );
-        assert_eq!(tally.failed_tests, ["c::breaks"]);
-    }
 }

@@ -8,7 +8,11 @@ use std::path::{Path, PathBuf};
 use bridge::tracefs::Tracefs;
 
 /// A tracing instance of our own, removed when dropped.
-pub(crate) struct Instance(pub(crate) PathBuf);
+pub(crate) struct Instance {
+    pub(crate) path: PathBuf,
+    /// Whether `%p` is a hash here, and not the address.
+    hashes: bool,
+}
 
 impl Instance {
     pub(crate) fn new(tracefs: &Tracefs, name: &str) -> Instance {
@@ -17,16 +21,61 @@ impl Instance {
             std::process::id()
         ));
         fs::create_dir(&path).unwrap();
-        let instance = Instance(path);
+        let mut instance = Instance {
+            path,
+            hashes: false,
+        };
         instance.write("tracing_on", "0");
         instance.write("buffer_size_kb", "8192");
+        // Times that BPF's can be compared with.
+        instance.write("trace_clock", "mono");
         // %p as an address, which is what is printed here, not as a hash that nobody can compute.
         instance.write("options/hash-ptr", "0");
+        if instance.loses_text() {
+            instance.write("options/hash-ptr", "1");
+            instance.hashes = true;
+        }
         instance
     }
 
+    /// Whether text is printed as empty now: without hashes 6.1 does that.
+    fn loses_text(&self) -> bool {
+        let event = "events/sched/sched_switch/enable";
+        self.write(event, "1");
+        self.write("tracing_on", "1");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        self.write("tracing_on", "0");
+        self.write(event, "0");
+        let mut lines = self.cpus().into_iter().flat_map(|cpu| lines(&cpu));
+        let is_lost = lines.any(|line| line.contains("prev_comm= prev_pid="));
+        self.write("trace", "");
+        is_lost
+    }
+
+    /// A line's text without addresses, where nobody can tell them.
+    pub(crate) fn comparable(&self, text: &str) -> String {
+        if !self.hashes {
+            return text.to_owned();
+        }
+        let is_word = |c: char| c.is_ascii_alphanumeric();
+        let mut out = String::new();
+        let mut rest = text;
+        while !rest.is_empty() {
+            let word = rest.split(|c| !is_word(c)).next().unwrap_or_default();
+            match word.len() == 16 && word.chars().all(|c| c.is_ascii_hexdigit()) {
+                true => out.push_str("ADDRESS"),
+                false => out.push_str(word),
+            }
+            rest = &rest[word.len()..];
+            let gap = rest.find(is_word).unwrap_or(rest.len());
+            out.push_str(&rest[..gap]);
+            rest = &rest[gap..];
+        }
+        out
+    }
+
     pub(crate) fn write(&self, file: &str, text: &str) {
-        let path = self.0.join(file);
+        let path = self.path.join(file);
         let file = fs::OpenOptions::new().write(true).open(&path);
         file.and_then(|mut file| file.write_all(text.as_bytes()))
             .unwrap_or_else(|error| panic!("{path:?}: {error}"));
@@ -34,7 +83,7 @@ impl Instance {
 
     /// The directories of its CPUs.
     pub(crate) fn cpus(&self) -> Vec<PathBuf> {
-        let cpu = |number: usize| self.0.join(format!("per_cpu/cpu{number}"));
+        let cpu = |number: usize| self.path.join(format!("per_cpu/cpu{number}"));
         (0..).map(cpu).take_while(|path| path.exists()).collect()
     }
 }
@@ -52,7 +101,7 @@ impl Drop for Instance {
     fn drop(&mut self) {
         self.write("tracing_on", "0");
         self.write("events/enable", "0");
-        let _ = fs::remove_dir(&self.0);
+        let _ = fs::remove_dir(&self.path);
     }
 }
 

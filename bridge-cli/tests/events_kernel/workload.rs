@@ -5,6 +5,15 @@ use std::io::{Read, Write};
 use std::process::Command;
 use std::time::Duration;
 
+/// What of it there is only where the file is on a disk.
+pub(crate) fn of_disks() -> Option<&'static str> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let device = fs::metadata(std::env::temp_dir()).unwrap().dev();
+    // Devices of file systems that are on none have the major number 0.
+    (libc::major(device) != 0).then_some("block:block_rq_issue")
+}
+
 /// Some of everything: allocations, files, sockets, signals, timers, threads that take turns.
 pub(crate) fn workload() {
     let file = std::env::temp_dir().join(format!("tracebraid-events-{}", std::process::id()));

@@ -46,7 +46,7 @@ fn say(text: &str) {
 }
 
 fn until_on(name: &str) {
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + Duration::from_secs(60);
     while !tracebraid::is_enabled(name) {
         assert!(Instant::now() < end, "{name} is not on");
         thread::sleep(Duration::from_millis(1));
@@ -261,10 +261,17 @@ fn program(name: &str, arguments: &[&str]) {
             let error = exec(arguments);
             panic!("exec: {error}");
         }
-        // Never initialises itself, and switches its tracepoint on by itself after some time.
+        // Never initialises itself, and waits until somebody has switched its tracepoint on.
         "never" => {
-            thread::sleep(Duration::from_millis(3500));
-            tracebraid::enable("app:tick").unwrap();
+            // No thread of this process looks at its semaphores.
+            let end = Instant::now() + Duration::from_secs(60);
+            while !tracebraid::is_enabled("app:tick") {
+                assert!(Instant::now() < end, "app:tick is not on");
+                thread::sleep(Duration::from_millis(5));
+                tracebraid::settle().unwrap();
+            }
+            // The kernel raises the semaphore before it has placed the probe.
+            thread::sleep(Duration::from_millis(200));
             for seq in 0..number(arguments, 0) {
                 tick(seq);
             }

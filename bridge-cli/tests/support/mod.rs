@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 use libtest_mimic::{Arguments, Failed, Trial};
 use nix::sys::signal::{SigHandler, Signal};
 
-/// No test waits longer than this for anything.
-pub(crate) const LONG: Duration = Duration::from_secs(20);
+/// No test waits longer than this for anything. Long enough for an emulated CPU, and never spent where all
+/// is well.
+pub(crate) const LONG: Duration = Duration::from_secs(100);
 
 // ---- trials ----
 

@@ -57,18 +57,24 @@ fn numbers(ran: &Ran) -> (u64, u64) {
     (numbers[0], numbers[numbers.len() - 1])
 }
 
-/// Entry, return, entry, return: a call that was entered while off returns unseen. (The kernel places and
-/// removes probes one after the other: at either end of a session only one of the two may be there.)
+/// Entry, return, entry, return: a call that was entered while off returns unseen.
+///
+/// The kernel places and removes probes one after the other, and may take its time: at either end of a
+/// session only one of the two may be there. What is judged begins with the first entry of which also the
+/// return can be seen, and ends with the last such return.
 fn calls(ran: &Ran) {
     let lines: Vec<Line<'_>> = ran.lines().collect();
-    let first = lines
-        .iter()
-        .position(|line| line.event == "serve:charge__return");
-    let last = lines.iter().rposition(|line| line.event == "serve:charge");
-    let (first, last) = (first.expect("a return"), last.expect("an entry"));
-    assert!(first < last, "{}", ran.err);
+    let first = |event| lines.iter().position(|line| line.event == event);
+    let last = |event| lines.iter().rposition(|line| line.event == event);
+    let (entry, end) = ("serve:charge", "serve:charge__return");
+    let both = |of: [Option<usize>; 2]| of.map(|at| at.expect("entries and returns"));
+    let [first_entry, first_return] = both([first(entry), first(end)]);
+    let [last_entry, last_return] = both([last(entry), last(end)]);
+    let begin = first_entry.max(first_return + 1);
+    let stop = last_entry.min(last_return + 1);
+    assert!(begin < stop, "{}", ran.err);
     let mut expected = None;
-    for line in &lines[first + 1..last] {
+    for line in &lines[begin..stop] {
         match line.event {
             "serve:charge" => {
                 assert_eq!(expected, None, "{line:?}");

@@ -7,6 +7,7 @@ use std::fs;
 
 use tracebraid::{ErrorKind, Options, Patching};
 use tracebraid_tests::mdwe::deny_write_execute;
+use tracebraid_tests::own_text;
 use tracebraid_tests::requirement::Need;
 use tracebraid_tests::scenario::Scenario;
 use tracebraid_tests::uprobe;
@@ -16,7 +17,7 @@ use super::{hit, tested, tracepoint};
 pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario::new(
         "written_through_proc_the_text_stays_file_backed_and_unwritable",
-        &[],
+        &[Need::OwnText],
         through_proc,
     ),
     Scenario::new(
@@ -26,7 +27,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     ),
     Scenario::new(
         "a_process_that_denies_write_execute_enables_through_proc",
-        &[Need::Mdwe],
+        &[Need::Mdwe, Need::OwnText],
         denied_through_proc,
     ),
     Scenario::new(
@@ -35,8 +36,13 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         denied_by_mprotect,
     ),
     Scenario::new(
+        "a_process_that_denies_write_execute_stays_off_and_says_why_where_the_kernel_refuses_proc_too",
+        &[Need::Mdwe],
+        denied_by_itself,
+    ),
+    Scenario::new(
         "after_giving_up_root_the_kept_handle_still_enables",
-        &[Need::Root],
+        &[Need::Root, Need::OwnText],
         after_setuid,
     ),
     Scenario::new(
@@ -101,6 +107,15 @@ fn denied_through_proc() {
     init(Patching::ProcMem);
     toggles();
     assert!(mapping().contains(" r-xp "));
+}
+
+fn denied_by_itself() {
+    deny_write_execute();
+    init(Patching::Auto);
+    match own_text::refusal() {
+        Some(_) => assert_refused(),
+        None => toggles(),
+    }
 }
 
 fn denied_by_mprotect() {

@@ -6,7 +6,7 @@
 use std::thread;
 
 use tracebraid::Options;
-use tracebraid_tests::requirement::is_soak;
+use tracebraid_tests::requirement::{is_short, is_soak};
 use tracebraid_tests::scenario::Scenario;
 
 use super::{begin, note, ring_memory, take, tell, text_of, thread_id};
@@ -70,7 +70,12 @@ fn silent(options: Options) {
     note(0, 0);
     let before = ring_memory();
     assert_eq!(before.len(), 1);
-    for _ in 0..if is_soak() { 5_000 } else { 200 } {
+    let children = match (is_soak(), is_short()) {
+        (true, _) => 5_000,
+        (_, true) => 20,
+        _ => 200,
+    };
+    for _ in 0..children {
         // What the child has is what it inherited: one region, and it is the parent's.
         assert_ended_well(in_child(|| assert_eq!(ring_memory().len(), 1)));
     }
@@ -120,7 +125,11 @@ fn own_rings(options: Options, init_first: bool) {
 fn storm() {
     const WRITERS: u64 = 3;
     begin(Options::new().ring(1 << 16));
-    let forks = if is_soak() { 3_000 } else { 60 };
+    let forks = match (is_soak(), is_short()) {
+        (true, _) => 3_000,
+        (_, true) => 10,
+        _ => 60,
+    };
     let done = std::sync::atomic::AtomicBool::new(false);
     let done = &done;
     let (mut seen, mut written) = (Vec::new(), 0);

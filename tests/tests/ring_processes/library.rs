@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tracebraid_tests::requirement::is_soak;
+use tracebraid_tests::requirement::{is_short, is_soak};
 use tracebraid_tests::scenario::{self, Scenario};
 use tracebraid_tests::variant::{self, Variant};
 
@@ -99,6 +99,7 @@ fn closed_while_writing(copies: bool) {
     let times = match (copies, is_soak()) {
         (true, _) => COPIES,
         (false, true) => 1_000,
+        (false, false) if is_short() => 10,
         (false, false) => 100,
     };
     let (done, busy) = (AtomicBool::new(false), AtomicU64::new(0));

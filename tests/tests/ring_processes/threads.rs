@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::thread;
 
 use tracebraid::Options;
-use tracebraid_tests::requirement::is_soak;
+use tracebraid_tests::requirement::{is_short, is_soak};
 use tracebraid_tests::scenario::Scenario;
 
 use super::{begin, note, ring_memory, take, tell, text_of, thread_id};
@@ -56,7 +56,11 @@ fn memory(options: Options, touched: u64) {
     let idle = total();
     // Before this thread may run on one of them only, which is all that musl would count.
     let cpus = cpus();
-    let threads = if is_soak() { 10_000 } else { 1_000 };
+    let threads = match (is_soak(), is_short()) {
+        (true, _) => 10_000,
+        (_, true) => 100,
+        _ => 1_000,
+    };
     run_threads(threads, |_| {});
     assert_eq!(total(), idle, "threads that fire nothing");
     // All on one CPU: of each ring that is touched its data, its control block and a page of losses at most.
@@ -109,7 +113,11 @@ fn pin(cpu: Option<usize>) {
 
 fn exact(options: Options) {
     const WRITERS: u64 = 8;
-    let events = if is_soak() { 6_000_000 } else { 40_000 };
+    let events = match (is_soak(), is_short()) {
+        (true, _) => 6_000_000,
+        (_, true) => 4_000,
+        _ => 40_000,
+    };
     begin(options.ring(RING as usize));
     let mut counts = [0_u64; WRITERS as usize];
     let mut ids = vec![BTreeSet::new(); WRITERS as usize];

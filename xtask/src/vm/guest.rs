@@ -1,0 +1,297 @@
+//! One guest: a kernel under emulation that runs the suite and says what came of it.
+//!
+//! It writes to two serial lines: its kernel's messages to one, what the tests print to the other, with
+//! marks (`@@ …`, `tests/vm/init`) where a program begins and ends. A guest that stops talking, or whose
+//! kernel gives up, fails with the program that ran.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::suite::{Machine, Row};
+use crate::error::Error;
+use crate::process::Running;
+use crate::tally::Tally;
+
+/// The most that a guest may take from power-on to its first program.
+const BOOT: Duration = Duration::from_secs(120);
+
+/// What the kernel's log says where something is wrong with the kernel, whoever did it.
+const COMPLAINTS: [&str; 6] = [
+    "BUG: ",
+    "WARNING: ",
+    "Oops",
+    "Kernel panic",
+    "general protection fault",
+    "INFO: task ",
+];
+
+/// Of those, what an emulated CPU that gets no time leads to.
+const OF_SLOWNESS: [&str; 2] = ["soft lockup", "blocked for more than"];
+
+/// What a guest did.
+pub(crate) struct Seen {
+    /// What its tests said.
+    pub(crate) tally: Tally,
+    /// What is wrong beside failed tests: programs that did not end, complaints of the kernel.
+    pub(crate) trouble: Vec<String>,
+    /// How long each program took.
+    pub(crate) times: Vec<(String, Duration)>,
+}
+
+/// Starts a guest and lets it run to its end. What it says is printed with the machine's name before it.
+///
+/// # Errors
+/// The emulator cannot be started.
+pub(crate) fn run(
+    machine: &Machine,
+    kernel: &Path,
+    archive: &Path,
+    rows: &[&Row],
+    directory: &Path,
+) -> Result<Seen, Error> {
+    let console = directory.join(format!("{}.console", machine.name));
+    let output = directory.join(format!("{}.output", machine.name));
+    for file in [&console, &output] {
+        File::create(file).map_err(Error::doing(file.display().to_string()))?;
+    }
+    let mut emulator = Command::new("qemu-system-x86_64");
+    emulator
+        // One thread of emulation: with several, a guest that patches its own text can run what is half
+        // written, which no CPU does.
+        .args(["-accel", "tcg,thread=single", "-cpu", "max"])
+        .args(["-m", "3G", "-smp", "2"])
+        .arg("-kernel")
+        .arg(kernel)
+        .arg("-initrd")
+        .arg(archive)
+        .arg("-append")
+        // A kernel that has gone wrong ends. What only takes long on a slow machine is no error.
+        .arg(format!(
+            "console=ttyS0 quiet oops=panic panic=-1 nowatchdog rcupdate.rcu_cpu_stall_suppress=1 {} {}",
+            machine.append,
+            left_out(machine)
+        ))
+        .args(["-no-reboot", "-display", "none", "-monitor", "none"])
+        .arg("-serial")
+        .arg(format!("file:{}", console.display()))
+        .arg("-serial")
+        .arg(format!("file:{}", output.display()))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    let mut running = Running::start(&mut emulator)?;
+    let mut talk = Talk::new(machine, rows);
+    let mut lines = Lines::open(&output)?;
+    // Powering off can hang under emulation: it is not waited for.
+    while !talk.is_done {
+        let ended = running.has_ended()?;
+        let fresh = lines.read()?;
+        for line in &fresh {
+            talk.hear(line);
+        }
+        if ended && fresh.is_empty() {
+            talk.trouble("the emulator ended".to_owned());
+            break;
+        }
+        if Instant::now() > talk.limit {
+            talk.trouble("nothing came of it within its limit".to_owned());
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    drop(running);
+    let mut seen = talk.seen;
+    let console_text = text(&console)?;
+    seen.trouble.extend(complaints(&console_text));
+    if !seen.trouble.is_empty() {
+        let lines: Vec<&str> = console_text.lines().collect();
+        for line in &lines[lines.len().saturating_sub(60)..] {
+            println!("{} console │ {line}", machine.name);
+        }
+    }
+    Ok(seen)
+}
+
+/// For `tests/vm/init`: the tests that are not to run.
+fn left_out(machine: &Machine) -> String {
+    let tests: Vec<&str> = machine.left_out.iter().map(|test| test.test).collect();
+    format!("LEFT_OUT={}", tests.join(","))
+}
+
+/// What a guest says, as it comes.
+struct Talk<'a> {
+    machine: &'a Machine,
+    rows: &'a [&'a Row],
+    seen: Seen,
+    /// The program that runs, and since when.
+    now: Option<(String, Instant)>,
+    /// When what is awaited now is overdue.
+    limit: Instant,
+    is_done: bool,
+}
+
+impl<'a> Talk<'a> {
+    fn new(machine: &'a Machine, rows: &'a [&'a Row]) -> Talk<'a> {
+        Talk {
+            machine,
+            rows,
+            seen: Seen {
+                tally: Tally::default(),
+                trouble: Vec::new(),
+                times: Vec::new(),
+            },
+            now: None,
+            limit: Instant::now() + BOOT,
+            is_done: false,
+        }
+    }
+
+    fn hear(&mut self, line: &str) {
+        println!("{:>14} │ {line}", self.machine.name);
+        let Some(mark) = line.strip_prefix("@@ ") else {
+            self.seen.tally.read(line);
+            return;
+        };
+        let words: Vec<&str> = mark.split(' ').collect();
+        match words[..] {
+            ["begin", name] => {
+                let row = self.rows.iter().find(|row| row.name() == name);
+                let limit = row.map_or(0, |row| row.limit);
+                // The guest ends a program at its limit; its clock may be slower than ours.
+                self.limit = Instant::now() + Duration::from_secs(u64::from(limit) * 2) + BOOT;
+                self.now = Some((name.to_owned(), Instant::now()));
+            }
+            ["end", name, status] => {
+                if let Some((_, since)) = self.now.take() {
+                    self.seen.times.push((name.to_owned(), since.elapsed()));
+                }
+                for test in self.machine.left_out.iter().filter(|test| test.row == name) {
+                    self.seen.tally.ignore(test.test, test.reason);
+                }
+                match status {
+                    // 101: tests have failed, and were counted.
+                    "0" | "101" => {}
+                    "137" => self.fail(format!("{name} was killed, most likely at its limit")),
+                    _ => self.fail(format!("{name} ended with status {status}")),
+                }
+            }
+            ["done"] => self.is_done = true,
+            _ => {}
+        }
+    }
+
+    /// Something is wrong with the program that runs.
+    fn trouble(&mut self, what: String) {
+        let during = match &self.now {
+            Some((name, _)) => format!("during {name}"),
+            None => "between programs".to_owned(),
+        };
+        self.fail(format!("{during}: {what}"));
+    }
+
+    fn fail(&mut self, what: String) {
+        self.seen.tally.failed += 1;
+        self.seen.trouble.push(what);
+    }
+}
+
+/// Lines of a file that is being written.
+struct Lines {
+    file: File,
+    rest: Vec<u8>,
+}
+
+impl Lines {
+    fn open(path: &Path) -> Result<Lines, Error> {
+        let file = File::open(path).map_err(Error::doing(path.display().to_string()))?;
+        Ok(Lines {
+            file,
+            rest: Vec::new(),
+        })
+    }
+
+    /// Those that have become whole.
+    fn read(&mut self) -> Result<Vec<String>, Error> {
+        self.file
+            .read_to_end(&mut self.rest)
+            .map_err(Error::doing("the guest's output"))?;
+        let end = self.rest.iter().rposition(|&byte| byte == b'\n');
+        let whole: Vec<u8> = self.rest.drain(..end.map_or(0, |end| end + 1)).collect();
+        let text = String::from_utf8_lossy(&whole);
+        Ok(text.lines().map(|line| line.replace('\r', "")).collect())
+    }
+}
+
+fn text(path: &PathBuf) -> Result<String, Error> {
+    let bytes = std::fs::read(path).map_err(Error::doing(path.display().to_string()))?;
+    Ok(String::from_utf8_lossy(&bytes).replace('\r', ""))
+}
+
+/// Lines of a kernel's log that say that something is wrong with it.
+fn complaints(console: &str) -> Vec<String> {
+    let is_complaint = |line: &&str| {
+        COMPLAINTS.iter().any(|sign| line.contains(sign))
+            && !OF_SLOWNESS.iter().any(|sign| line.contains(sign))
+    };
+    let lines = console.lines().filter(is_complaint);
+    lines
+        .map(|line| format!("the kernel says: {line}"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::suite::{MACHINES, SUITE};
+    use super::*;
+
+    fn heard(lines: &[&str]) -> Seen {
+        let rows: Vec<&Row> = SUITE.iter().collect();
+        let mut talk = Talk::new(&MACHINES[0], &rows);
+        for line in lines {
+            talk.hear(line);
+        }
+        talk.seen
+    }
+
+    #[test]
+    fn a_guest_is_counted_by_what_its_harnesses_say() {
+        let seen = heard(&[
+            "@@ up 6.1.0",
+            "@@ begin sdk:lib",
+            "test a ... ok",
+            "test result: ok. 1 passed; 0 failed; 0 ignored",
+            "@@ end sdk:lib 0",
+            "@@ begin bpf:lib",
+            "test b ... FAILED",
+            "test result: FAILED. 0 passed; 1 failed; 0 ignored",
+            "@@ end bpf:lib 101",
+            "@@ done",
+        ]);
+        assert_eq!(seen.tally.summary(), "1 passed, 1 failed, 0 ignored");
+        assert!(seen.trouble.is_empty());
+        assert_eq!(seen.times.len(), 2);
+    }
+
+    #[test]
+    fn a_program_that_is_killed_has_failed_though_it_counted_nothing() {
+        let seen = heard(&["@@ begin sdk:lib", "test a ... ok", "@@ end sdk:lib 137"]);
+        assert_eq!(seen.tally.failed, 1);
+        assert_eq!(
+            seen.trouble,
+            ["sdk:lib was killed, most likely at its limit"]
+        );
+    }
+
+    #[test]
+    fn a_kernel_that_complains_is_trouble_and_a_slow_one_is_not() {
+        let console = "\
+[    1.0] Run /init as init process
+[    9.1] watchdog: BUG: soft lockup - CPU#0 stuck for 26s!
+[   12.5] BUG: unable to handle page fault for address: ffffffffc0000000
+[   12.6] WARNING: CPU: 0 PID: 1 at kernel/events/uprobes.c:1
+";
+        assert_eq!(complaints(console).len(), 2);
+    }
+}

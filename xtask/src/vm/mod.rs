@@ -1,0 +1,353 @@
+//! `cargo xtask vm`: the tests that face the kernel, on other kernels than this machine's.
+//!
+//! ```text
+//! kernels    fetched from Debian once, kept
+//! suite      which test executables, which kernels: a row each
+//! image      the executables with all that they need, as an initial RAM disk
+//! guest      one kernel under emulation; what its tests say, counted as any other harness's
+//! ```
+//! Emulation needs no rights and no virtualisation; it is slow, so that guests run beside one another, as
+//! many as there are CPUs.
+
+mod compiler;
+mod guest;
+mod image;
+mod kernels;
+mod suite;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::cargo::{self, cargo};
+use crate::error::Error;
+use crate::process;
+use crate::setup;
+use crate::steps::{Outcome, Steps};
+use crate::tally::Tally;
+use guest::Seen;
+use image::Image;
+use kernels::Kernels;
+use suite::{DATA, MACHINES, Machine, Row, SUITE, TOOLS, Target};
+
+/// What is to run where.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// Only on these machines; on all, if there are none.
+    machines: Vec<String>,
+    /// Only test executables whose names hold this.
+    only: Option<String>,
+}
+
+impl Options {
+    /// From the command line: `[--on MACHINE]… [NAME]`.
+    ///
+    /// # Errors
+    /// It makes no sense.
+    pub(crate) fn parse(arguments: &[&str]) -> Result<Options, Error> {
+        let mut options = Options::default();
+        let mut words = arguments.iter();
+        while let Some(&word) = words.next() {
+            match word {
+                "--on" => {
+                    let known: Vec<&str> = MACHINES.iter().map(|machine| machine.name).collect();
+                    match words.next() {
+                        Some(name) if known.contains(name) => {
+                            options.machines.push((*name).to_owned());
+                        }
+                        _ => {
+                            let known = known.join(", ");
+                            return Err(Error::usage(format!("--on takes one of {known}")));
+                        }
+                    }
+                }
+                name if !name.starts_with('-') && options.only.is_none() => {
+                    options.only = Some(name.to_owned());
+                }
+                _ => return Err(Error::usage(format!("vm does not take {word:?}"))),
+            }
+        }
+        Ok(options)
+    }
+
+    fn machines(&self) -> Vec<&'static Machine> {
+        let is_wanted = |machine: &&Machine| {
+            self.machines.is_empty() || self.machines.iter().any(|name| name == machine.name)
+        };
+        MACHINES.iter().filter(is_wanted).collect()
+    }
+
+    fn rows(&self) -> Result<Vec<&'static Row>, Error> {
+        let is_wanted =
+            |row: &&Row| (self.only.as_ref()).is_none_or(|name| row.name().contains(name.as_str()));
+        let rows: Vec<&Row> = SUITE.iter().filter(is_wanted).collect();
+        if rows.is_empty() {
+            let names: Vec<String> = SUITE.iter().map(Row::name).collect();
+            return Err(Error::usage(format!(
+                "these are there: {}",
+                names.join(" ")
+            )));
+        }
+        Ok(rows)
+    }
+}
+
+/// The command.
+///
+/// # Errors
+/// A test failed, or they cannot be run.
+pub(crate) fn run(options: &Options) -> Result<(), Error> {
+    let mut steps = Steps::new("vm");
+    options.rows()?;
+    steps.step("setup", || {
+        setup::build().map(|()| Outcome::Passed(String::new()))
+    });
+    if steps.all_well() {
+        steps.step("other kernels", || tests(options));
+    }
+    steps.finish()
+}
+
+/// The tests on other kernels, as a step. Where they cannot be run they are ignored with the reason, and
+/// have failed where `TRACEBRAID_REQUIRE` names `vm`.
+///
+/// # Errors
+/// A test failed, or they cannot be run though they must be.
+fn tests(options: &Options) -> Result<Outcome, Error> {
+    let (machines, rows) = (options.machines(), options.rows()?);
+    let target = absolute(&cargo::target_directory()?)?;
+    let kernels = match setup::emulation().and_then(|()| Kernels::fetch(&machines, &target)) {
+        Ok(kernels) => kernels,
+        Err(error) if crate::test::is_required("vm") => return Err(error),
+        Err(error) => return Ok(Outcome::Ignored(error.to_string())),
+    };
+    let directory = target.join("vm");
+    std::fs::create_dir_all(&directory).map_err(Error::doing(directory.display().to_string()))?;
+
+    let executables = Executables::build(&rows)?;
+    executables.run_builders()?;
+    let archive = directory.join("initrd");
+    executables.pack(&target, &directory.join("stage"), &archive)?;
+
+    let waiting = Mutex::new(machines.iter());
+    let seen = Mutex::new(Vec::new());
+    let lanes = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..lanes.min(machines.len()) {
+            scope.spawn(|| {
+                loop {
+                    let next = waiting.lock().ok().and_then(|mut waiting| waiting.next());
+                    let Some(&machine) = next else { break };
+                    let kernel = kernels.image(machine);
+                    let came = guest::run(machine, &kernel, &archive, &rows, &directory);
+                    if let Ok(mut seen) = seen.lock() {
+                        seen.push((machine, came));
+                    }
+                }
+            });
+        }
+    });
+    let seen = seen.into_inner().unwrap_or_default();
+    report(seen)
+}
+
+/// What came of all guests.
+fn report(seen: Vec<(&Machine, Result<Seen, Error>)>) -> Result<Outcome, Error> {
+    let mut total = Tally::default();
+    let mut trouble = Vec::new();
+    println!();
+    for (machine, came) in seen {
+        let name = machine.name;
+        let came = match came {
+            Ok(came) => came,
+            Err(error) => {
+                trouble.push(format!("{name}: {error}"));
+                continue;
+            }
+        };
+        let time: Duration = came.times.iter().map(|(_, time)| *time).sum();
+        println!("{name}: {} in {time:.0?}", came.tally.summary());
+        let slowest = came.times.iter().filter(|(_, time)| time.as_secs() >= 10);
+        for (program, time) in slowest {
+            println!("  {time:>5.0?} {program}");
+        }
+        trouble.extend(came.trouble.iter().map(|what| format!("{name}: {what}")));
+        total.add_all(&came.tally, name);
+    }
+    total.print_names();
+    if !trouble.is_empty() {
+        println!("\ntrouble:\n  {}", trouble.join("\n  "));
+    }
+    if total.failed > 0 || !trouble.is_empty() {
+        return Err(Error::failed(total.summary()));
+    }
+    if total.passed == 0 {
+        return Err(Error::failed("no test ran"));
+    }
+    Ok(Outcome::Passed(total.summary()))
+}
+
+/// The suite's executables, built.
+struct Executables<'a> {
+    rows: Vec<(&'a Row, PathBuf)>,
+    bridge: PathBuf,
+}
+
+impl<'a> Executables<'a> {
+    /// Builds them as `cargo xtask test` does.
+    fn build(rows: &[&'a Row]) -> Result<Executables<'a>, Error> {
+        let mut command = cargo(&["test", "--workspace", "--tests", "--bins", "--no-run"]);
+        command.args(["--quiet", "--message-format=json-render-diagnostics"]);
+        let text = process::read(&mut command)?;
+        let mut paths = HashMap::new();
+        let mut bridge = None;
+        for line in text.lines() {
+            let Ok(message) = serde_json::from_str::<Value>(line) else {
+                continue;
+            };
+            let Some(path) = message["executable"].as_str() else {
+                continue;
+            };
+            let target = &message["target"];
+            let manifest = message["manifest_path"].as_str().unwrap_or_default();
+            let directory = Path::new(manifest).parent().unwrap_or(Path::new(""));
+            let directory = directory.strip_prefix(cargo::root()).unwrap_or(directory);
+            let words = (
+                directory.to_string_lossy().into_owned(),
+                target["kind"][0].as_str().unwrap_or_default().to_owned(),
+                target["name"].as_str().unwrap_or_default().to_owned(),
+            );
+            match message["profile"]["test"].as_bool() {
+                Some(true) => {
+                    paths.insert(words, PathBuf::from(path));
+                }
+                _ if words.1 == "bin" && words.2 == "bridge-cli" => bridge = Some(path.into()),
+                _ => {}
+            }
+        }
+        let find = |row: &&'a Row| {
+            let found = paths.iter().find(|((directory, kind, name), _)| {
+                directory == row.directory
+                    && match row.target {
+                        Target::Library => kind == "lib" || kind == "rlib",
+                        Target::Test(wanted) => kind == "test" && name == wanted,
+                    }
+            });
+            let path = found.map(|(_, path)| (*row, path.clone()));
+            path.ok_or_else(|| Error::failed(format!("cargo has built no {}", row.name())))
+        };
+        Ok(Executables {
+            rows: rows.iter().map(find).collect::<Result<_, _>>()?,
+            bridge: bridge.ok_or_else(|| Error::failed("cargo has built no bridge-cli"))?,
+        })
+    }
+
+    /// Runs those tests that build programs, here.
+    fn run_builders(&self) -> Result<(), Error> {
+        for (row, path) in &self.rows {
+            if let Some(test) = row.built_by {
+                // Cargo runs tests in their package's directory.
+                process::run(
+                    Command::new(path)
+                        .arg(test)
+                        .args(row.arguments)
+                        .current_dir(row.directory),
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Packs them with all that they need.
+    fn pack(&self, target: &Path, stage: &Path, archive: &Path) -> Result<(), Error> {
+        let mut image = Image::new(stage.to_owned())?;
+        let root = cargo::root();
+        for name in TOOLS {
+            if let Some(path) = process::find_program(name) {
+                image.add_program(&path);
+            }
+        }
+        for directory in DATA {
+            image.add_tree(&root.join(directory));
+        }
+        compiler::add(&mut image, &c_sources(root));
+        for file in ["/etc/passwd", "/etc/group", "/etc/ld.so.cache"] {
+            image.add(Path::new(file));
+        }
+        image.add_stripped(&self.bridge)?;
+        let mut suite = String::new();
+        for (row, path) in &self.rows {
+            image.add_stripped(path)?;
+            image.add(&root.join(row.directory));
+            for built in row.built {
+                let built = target.join("tmp").join(built);
+                match built.is_dir() {
+                    true => image.add_tree(&built),
+                    false => image.add_program(&built),
+                }
+            }
+            // The guest's serial line is a terminal.
+            let arguments = [&["--color=never"], row.arguments].concat().join(" ");
+            let (name, limit) = (row.name(), row.limit);
+            // Cargo runs tests in their package's directory.
+            let directory = root.join(row.directory);
+            let place = format!("{}\t{}", directory.display(), path.display());
+            suite.push_str(&format!("{name}\t{limit}\t{place}\t{arguments}\n"));
+        }
+        image.add(&target.join("tmp"));
+        let init = std::fs::read("tests/vm/init").map_err(Error::doing("tests/vm/init"))?;
+        image.write(Path::new("/init"), &init, 0o755)?;
+        image.write(Path::new("/vm/suite"), suite.as_bytes(), 0o644)?;
+        image.write(
+            Path::new("/vm/environment"),
+            environment().as_bytes(),
+            0o644,
+        )?;
+        let busybox = process::find_program("busybox")
+            .ok_or_else(|| Error::failed("busybox is not installed"))?;
+        let busybox = std::fs::read(&busybox).map_err(Error::doing("busybox"))?;
+        image.write(Path::new("/vm/busybox"), &busybox, 0o755)?;
+        image.pack(archive)?;
+        let size = std::fs::metadata(archive).map_or(0, |meta| meta.len() >> 20);
+        println!("{}: {size} MiB", archive.display());
+        Ok(())
+    }
+}
+
+/// What tests are told in a guest: its kernels are known to do BPF, its CPUs are slow, and what cargo builds
+/// was built before, for these targets.
+fn environment() -> String {
+    let targets: Vec<&str> = TARGETS
+        .into_iter()
+        .filter(|target| crate::foreign::has_std(target))
+        .collect();
+    let built = targets.join(",");
+    format!("export TRACEBRAID_REQUIRE=bpf TRACEBRAID_SHORT=1 TRACEBRAID_BUILT={built}\n")
+}
+
+/// Targets that tests build programs for, and the guests can run.
+const TARGETS: [&str; 2] = ["x86_64-unknown-linux-gnu", "x86_64-unknown-linux-musl"];
+
+fn c_sources(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut directories: Vec<PathBuf> = DATA.iter().map(|data| root.join(data)).collect();
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "c") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    std::path::absolute(path).map_err(Error::doing(path.display().to_string()))
+}

@@ -1,0 +1,191 @@
+//! What runs on the other kernels, and which these are: a row each.
+//!
+//! A test executable comes to the guest at the path that it has here, with its libraries, its tests' C
+//! sources and a C compiler; so what is compiled into it, such as the directory of its scratch files, holds
+//! there too. Cargo is not there: what tests build with it is built here before, by running the tests that
+//! [`Row::built_by`] names, and found there under the same path.
+
+/// A kernel, and how it is started.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Machine {
+    /// What it is called on the command line and in the output.
+    pub(crate) name: &'static str,
+    /// The beginning of its version, or `newest`: a directory of `tests/vm/kernels.sh`.
+    pub(crate) kernel: &'static str,
+    /// More of the kernel's command line.
+    pub(crate) append: &'static str,
+    /// Tests that are left out there.
+    pub(crate) left_out: &'static [LeftOut],
+}
+
+/// A test that a machine does not run, though nothing that the test could see speaks against it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct LeftOut {
+    /// The name of its row.
+    pub(crate) row: &'static str,
+    /// Its name.
+    pub(crate) test: &'static str,
+    /// Why it does not run.
+    pub(crate) reason: &'static str,
+}
+
+impl Machine {
+    const fn new(name: &'static str, kernel: &'static str, append: &'static str) -> Machine {
+        Machine {
+            name,
+            kernel,
+            append,
+            left_out: &[],
+        }
+    }
+}
+
+/// The kernels that the tests run on. The ones without `preempt=` are as Debian ships them.
+pub(crate) const MACHINES: &[Machine] = &[
+    Machine {
+        left_out: &[LeftOut {
+            row: "tests:attach",
+            test: "a_thousand_tracepoints_are_seen_through_usdt",
+            reason: "without uprobe_multi, an emulated CPU takes minutes to detach a thousand probes",
+        }],
+        ..Machine::new("6.1", "6.1", "")
+    },
+    Machine::new("6.12", "6.12", ""),
+    Machine::new("newest", "newest", ""),
+    Machine::new("6.12-preempt", "6.12", "preempt=full"),
+    Machine::new("newest-preempt", "newest", "preempt=full"),
+];
+
+/// An executable of the workspace that holds tests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    /// Its package's directory.
+    pub(crate) directory: &'static str,
+    /// Which of the package's executables.
+    pub(crate) target: Target,
+    /// The most that it may take in a guest, in seconds.
+    pub(crate) limit: u32,
+    /// Arguments of the test harness, such as `--skip NAME`; no blanks in them.
+    pub(crate) arguments: &'static [&'static str],
+    /// Tests of it that are run here first, for what they build with cargo.
+    pub(crate) built_by: Option<&'static str>,
+    /// What it has built that is needed there: files and directories below the scratch directory of tests.
+    pub(crate) built: &'static [&'static str],
+}
+
+/// Which executable of a package.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// The library's unit tests.
+    Library,
+    /// The tests in `tests/NAME`.
+    Test(&'static str),
+}
+
+impl Row {
+    const fn library(directory: &'static str) -> Row {
+        Row {
+            directory,
+            target: Target::Library,
+            limit: 300,
+            arguments: &[],
+            built_by: None,
+            built: &[],
+        }
+    }
+
+    const fn test(directory: &'static str, name: &'static str) -> Row {
+        Row {
+            target: Target::Test(name),
+            ..Row::library(directory)
+        }
+    }
+
+    #[expect(dead_code, reason = "for programs that take long by their nature")]
+    const fn limit(self, seconds: u32) -> Row {
+        Row {
+            limit: seconds,
+            ..self
+        }
+    }
+
+    const fn arguments(self, arguments: &'static [&'static str]) -> Row {
+        Row { arguments, ..self }
+    }
+
+    const fn built(self, by: &'static str, built: &'static [&'static str]) -> Row {
+        Row {
+            built_by: Some(by),
+            built,
+            ..self
+        }
+    }
+
+    /// What it is called on the command line and in the output.
+    pub(crate) fn name(&self) -> String {
+        match self.target {
+            Target::Library => format!("{}:lib", self.directory),
+            Target::Test(name) => format!("{}:{name}", self.directory),
+        }
+    }
+}
+
+/// The executables that run on each of the kernels, in this order.
+pub(crate) const SUITE: &[Row] = &[
+    // The gate: text is patched, under every restriction that the kernel knows.
+    Row::library("sdk"),
+    // Of the kinds of build those that a kernel can tell apart, by how they are linked and loaded; it does
+    // not see how they were optimised. The dylibs need the toolchain's own.
+    Row::test("tests", "gate_matrix")
+        .built("tracepoints_are_off_on", &["variants"])
+        .arguments(&[
+            "--skip=lto",
+            "--skip=panic",
+            "--skip=opt",
+            "--skip=coverage",
+            "--skip=identical",
+            "--skip=start-stop",
+            "--skip=bfd",
+            "--skip=mold",
+            "--skip=dylib",
+        ]),
+    Row::test("tests", "processes"),
+    Row::test("tests", "toggle_storm"),
+    Row::test("tests", "callbacks"),
+    // The ring: restartable sequences under preemption, fork and death.
+    Row::library("sdk/ring"),
+    Row::test("sdk/ring", "append"),
+    Row::test("sdk/ring", "killed_writers"),
+    Row::test("sdk/ring", "storms"),
+    Row::test("tests", "ring_processes").built("a_library_may_be_closed", &["variants/ring"]),
+    // What the kernel says of itself.
+    Row::library("bpf"),
+    Row::library("bridge-cli"),
+    Row::test("bridge-cli", "events_kernel"),
+    // BPF programs, loaded and hit.
+    Row::test("bpf", "sessions"),
+    // The bridge from end to end.
+    Row::test("bridge-cli", "target_process"),
+    Row::test("bridge-cli", "cli_attach"),
+    Row::test("bridge-cli", "cli_launch"),
+    Row::test("bridge-cli", "cli_bad_input"),
+    Row::test("bridge-cli", "ring_attach"),
+    Row::test("bridge-cli", "ring_recorder"),
+    Row::test("tests", "attach").built(
+        "a_semaphore_is_in_a_page",
+        &[
+            "programs/x86_64-unknown-linux-gnu/release/traced",
+            "programs/x86_64-unknown-linux-gnu/release/libaddon.so",
+            "programs/x86_64-unknown-linux-gnu/release/foreign",
+        ],
+    ),
+];
+
+/// Programs of this machine that tests call; what is not here is not there, and the tests say so.
+pub(crate) const TOOLS: &[&str] = &[
+    "sh", "true", "sleep", "mkfifo", "chmod", "cc", "readelf", "unshare", "setpriv", "capsh",
+    "bash",
+];
+
+/// Data that tests read where it is in the workspace.
+pub(crate) const DATA: &[&str] = &["tests/cases", "bridge-cli/tests/targets"];
