@@ -13,7 +13,14 @@ mod programs {
 
     use libbpf_cargo::SkeletonBuilder;
 
-    const SOURCES: &[&str] = &["usdt", "tracepoint", "sched", "process", "syscalls"];
+    const SOURCES: &[&str] = &[
+        "usdt",
+        "tracepoint",
+        "sched",
+        "process",
+        "family",
+        "syscalls",
+    ];
 
     pub(super) fn build() {
         println!("cargo::rerun-if-changed=src/bpf");

@@ -57,6 +57,8 @@ pub(crate) fn user_way(filter: &Filter, options: &Options) -> Result<Way> {
         match uprobe_multi() {
             Ok(Multi::ByProcess) => {
                 let process = match filter.processes[..] {
+                    // Its children's breakpoints are there before they are.
+                    _ if options.family.is_some() => 0,
                     // The kernel takes the number as our pid namespace has it.
                     [process] if in_initial_pid_namespace() => process,
                     _ => 0,

@@ -54,7 +54,7 @@
 //! `spec` and `record` build without clang (`default-features = false`). `plan` turns a spec into
 //! what the kernel side knows: numbered entries, locations, places of arguments. `maps` and
 //! `load` make the maps and load the programs of `bpf/*.bpf.c`, `attach/` links them, `ring` and `counters` read what they
-//! write, `decode` makes records of it. `bpf/abi.h` is the only thing that C and Rust share.
+//! write, `decode` makes records of it. `family` keeps the set of processes where children are followed. `bpf/abi.h` is the only thing that C and Rust share.
 //! [`capability`] knows what this machine allows.
 
 pub mod record;
@@ -74,6 +74,8 @@ mod cpus;
 mod decode;
 #[cfg(feature = "load")]
 mod error;
+#[cfg(feature = "load")]
+mod family;
 #[cfg(feature = "load")]
 mod kernel;
 #[cfg(feature = "load")]
@@ -95,6 +97,8 @@ mod session;
 
 #[cfg(feature = "load")]
 pub use error::{Error, ErrorKind, Result};
+#[cfg(feature = "load")]
+pub use family::Family;
 #[cfg(feature = "load")]
 pub use memory::now;
 #[cfg(feature = "load")]

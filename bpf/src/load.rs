@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Once;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{OpenObject, PrintLevel};
+use libbpf_rs::{MapHandle, OpenObject, PrintLevel};
 
 use crate::capability;
 use crate::error::{Error, ErrorKind, Result};
@@ -42,6 +42,9 @@ mod skeleton {
     pub(super) mod process {
         include!(concat!(env!("OUT_DIR"), "/process.skel.rs"));
     }
+    pub(super) mod family {
+        include!(concat!(env!("OUT_DIR"), "/family.skel.rs"));
+    }
     pub(super) mod syscalls {
         include!(concat!(env!("OUT_DIR"), "/syscalls.skel.rs"));
     }
@@ -61,6 +64,7 @@ pub(crate) enum Object {
     Tracepoint,
     Sched,
     Process,
+    Family,
     Syscalls,
 }
 
@@ -71,6 +75,29 @@ pub(crate) fn programs(
     copies: usize,
     maps: &Maps,
 ) -> Result<BTreeMap<String, Program>> {
+    with(object, names, copies, &maps.shared, &maps.constants)
+}
+
+/// Takes one of them out.
+pub(crate) fn take(programs: &mut BTreeMap<String, Program>, name: &str) -> Result<Program> {
+    programs.remove(name).ok_or_else(|| {
+        let message = format!("the BPF object has no program named {name}");
+        Error::new(ErrorKind::Load, message)
+    })
+}
+
+type Shared = BTreeMap<&'static str, MapHandle>;
+type Constants = BTreeMap<&'static str, Vec<u8>>;
+
+/// The same with these maps and constants, by name.
+pub(crate) fn with(
+    object: Object,
+    names: &[&str],
+    copies: usize,
+    shared: &Shared,
+    constants: &Constants,
+) -> Result<BTreeMap<String, Program>> {
+    let maps = (shared, constants);
     let mut storage = MaybeUninit::uninit();
     let storage = &mut storage;
     match object {
@@ -102,6 +129,13 @@ pub(crate) fn programs(
             copies,
             maps,
         ),
+        Object::Family => load(
+            skeleton::family::FamilySkelBuilder::default(),
+            storage,
+            names,
+            copies,
+            maps,
+        ),
         Object::Syscalls => load(
             skeleton::syscalls::SyscallsSkelBuilder::default(),
             storage,
@@ -117,7 +151,7 @@ fn load<'obj, B: SkelBuilder<'obj>>(
     storage: &'obj mut MaybeUninit<OpenObject>,
     names: &[&str],
     copies: usize,
-    maps: &Maps,
+    (shared, constants): (&Shared, &Constants),
 ) -> Result<BTreeMap<String, Program>> {
     let messages = Messages::listen();
     let what = || format!("the BPF programs {}", names.join(", "));
@@ -126,10 +160,10 @@ fn load<'obj, B: SkelBuilder<'obj>>(
     let object = open.open_object_mut();
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
-        if let Some(shared) = maps.shared.get(name.as_str()) {
+        if let Some(shared) = shared.get(name.as_str()) {
             map.reuse_fd(shared.as_fd()).map_err(refused)?;
         }
-        if let Some(constant) = maps.constants.get(name.as_str())
+        if let Some(constant) = constants.get(name.as_str())
             && let Some(value) = map.initial_value_mut()
         {
             if value.len() != constant.len() {

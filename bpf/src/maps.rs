@@ -11,6 +11,7 @@ use crate::abi::{self, Plain};
 use crate::capability;
 use crate::cpus;
 use crate::error::{Error, ErrorKind, Result};
+use crate::family::Family;
 use crate::plan::Plan;
 use crate::registers;
 use crate::rights;
@@ -27,7 +28,7 @@ pub(crate) struct Maps {
 }
 
 impl Maps {
-    pub(crate) fn new(plan: &Plan, filter: &Filter) -> Result<Maps> {
+    pub(crate) fn new(plan: &Plan, filter: &Filter, family: Option<&Family>) -> Result<Maps> {
         let cpus = cpus::possible_bound()?;
         let none = map_options();
         let rings = cpus::online()?
@@ -83,7 +84,13 @@ impl Maps {
             shared: BTreeMap::from([
                 ("rings", by_cpu),
                 ("counters", handle(&counters)?),
-                ("processes", ids("processes", &filter.processes)?),
+                (
+                    "processes",
+                    match family {
+                        Some(family) => family.set()?,
+                        None => ids("processes", &filter.processes)?,
+                    },
+                ),
                 ("threads", ids("threads", &filter.threads)?),
                 ("excluded", ids("excluded", &filter.exclude)?),
                 ("locations", table("locations", &plan.locations)?),
@@ -106,7 +113,11 @@ impl Maps {
             )?;
             maps.shared.insert("scratch_slots", slots);
         }
-        let settings = settings(plan, filter, entries, text_bytes, scratch_slots);
+        let mut settings = settings(plan, filter, entries, text_bytes, scratch_slots);
+        if family.is_some() {
+            settings.single_process = 0;
+            settings.filter_processes = 1;
+        }
         maps.constants
             .insert(".rodata.settings", settings.bytes().to_vec());
         for (name, calls) in [(".rodata.enter", &plan.enter), (".rodata.exit", &plan.exit)] {
@@ -191,9 +202,19 @@ fn update(map: &MapHandle, key: u32, value: &[u8]) -> Result<()> {
         .map_err(|error| Error::new(ErrorKind::System, "cannot fill a BPF map").because(error))
 }
 
-fn handle(map: &MapHandle) -> Result<MapHandle> {
+pub(crate) fn handle(map: &MapHandle) -> Result<MapHandle> {
     MapHandle::try_from(map)
         .map_err(|error| Error::new(ErrorKind::System, "cannot keep a BPF map").because(error))
+}
+
+/// An empty set of process ids, with room for so many.
+pub(crate) fn set(name: &str, room: u32) -> Result<MapHandle> {
+    create(MapType::Hash, name, 4, 4, room, &map_options())
+}
+
+/// A single number of 64 bits.
+pub(crate) fn count(name: &str) -> Result<MapHandle> {
+    create(MapType::Array, name, 4, 8, 1, &map_options())
 }
 
 /// A set of process or thread ids.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::attach::user::Way;
@@ -10,6 +11,7 @@ use crate::capability;
 use crate::counters::Counters;
 use crate::decode::decode;
 use crate::error::{Error, ErrorKind, Result};
+use crate::family::Family;
 use crate::kernel;
 use crate::load::{self, Object, Program};
 use crate::maps::Maps;
@@ -29,6 +31,8 @@ pub struct Options {
     /// Attach user probes through perf even where the kernel has uprobe_multi links. For tests, and
     /// for kernels whose links misbehave.
     pub force_perf_uprobes: bool,
+    /// Whose events are wanted, in place of the filter's list of processes.
+    pub family: Option<Arc<Family>>,
 }
 
 /// Probes that are attached, until dropped or detached.
@@ -103,7 +107,7 @@ impl Session {
     /// As `start`.
     pub fn start_with(spec: &Spec, options: &Options) -> Result<Session> {
         let plan = Plan::new(spec)?;
-        let maps = Maps::new(&plan, &spec.filter)?;
+        let maps = Maps::new(&plan, &spec.filter, options.family.as_deref())?;
         let rings = maps
             .rings
             .iter()
@@ -318,7 +322,7 @@ impl Session {
             let names: Vec<&str> = here.iter().map(|wanted| wanted.program).collect();
             let mut programs = load::programs(object, &names, 0, maps)?;
             for wanted in here {
-                let program = take(&mut programs, wanted.program)?;
+                let program = load::take(&mut programs, wanted.program)?;
                 self.kernel_links.push(raw::attach(wanted, &program)?);
                 self.programs.push(Guarded {
                     fd: program.fd,
@@ -334,7 +338,7 @@ impl Session {
         let name = "tracepoint";
         let more = plan.tracepoints.len() - 1;
         let mut programs = load::programs(Object::Tracepoint, &[name], more, maps)?;
-        let Program { fd, copies } = take(&mut programs, name)?;
+        let Program { fd, copies } = load::take(&mut programs, name)?;
         let counted = capability::tracepoint_misses_are_counted();
         let cpu = self.cpus.first().copied().unwrap_or(0);
         let programs = std::iter::once(fd).chain(copies);
@@ -371,7 +375,7 @@ impl Session {
             Way::Perf { .. } => "user_single",
         };
         let mut programs = load::programs(Object::Usdt, &[name], 0, maps)?;
-        let program = take(&mut programs, name)?;
+        let program = load::take(&mut programs, name)?;
         self.user_way = Some(way);
         for binary in &plan.binaries {
             self.user_links
@@ -385,13 +389,4 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.detach();
     }
-}
-
-fn take(programs: &mut BTreeMap<String, Program>, name: &str) -> Result<Program> {
-    programs.remove(name).ok_or_else(|| {
-        Error::new(
-            ErrorKind::Load,
-            format!("the BPF object has no program named {name}"),
-        )
-    })
 }

@@ -1,11 +1,14 @@
 //! What this kernel and these rights allow, for people and for scripts.
 //!
-//! The kernel side finds it out ([`tracebraid_bpf::capability`]); here it is written down. One answer is
-//! ours: where tracefs is not mounted the bridge mounts it for itself, if it may.
+//! The kernel side finds it out ([`tracebraid_bpf::capability`]); here it is written down. Two answers are
+//! ours: where tracefs is not mounted the bridge mounts it for itself, if it may; and whether keys can be
+//! switched from outside.
 
 use std::fmt::Write as _;
 
 use tracebraid_bpf::capability::{Capability, State, report};
+
+use crate::keys::{Way, way_of_this_kernel};
 
 /// Everything, in an order to read.
 pub fn examine() -> Vec<Capability> {
@@ -19,7 +22,49 @@ pub fn examine() -> Vec<Capability> {
             );
         }
     }
+    let any_process = all
+        .iter()
+        .any(|it| it.name == "CAP_SYS_PTRACE" && it.state == State::Yes);
+    all.push(outside_writes(any_process));
     all
+}
+
+/// Whether keys can be switched in programs that do not do it themselves.
+fn outside_writes(any_process: bool) -> Capability {
+    /// Who may trace whom: 0 one's own processes, 1 one's children, 2 with the right, 3 nobody
+    /// (Documentation/admin-guide/LSM/Yama.rst).
+    const YAMA: &str = "/proc/sys/kernel/yama/ptrace_scope";
+    let scope = std::fs::read_to_string(YAMA).unwrap_or_default();
+    let scope: u32 = scope.trim().parse().unwrap_or(0);
+    let how = match way_of_this_kernel() {
+        Ok(Way::Plain) => Ok("the memory of a process can be written"),
+        Ok(Way::Traced) => {
+            Ok("this kernel lets only a tracer write; the bridge becomes it for a moment")
+        }
+        Err(error) => Err(format!("this kernel refuses it: {error}")),
+    };
+    let (state, why, remedy) = match (how, scope, any_process) {
+        (Err(why), ..) => (State::No, why, "boot without proc_mem.force_override=never"),
+        (Ok(_), 3.., _) => (
+            State::No,
+            format!("kernel.yama.ptrace_scope is {scope}: nobody may"),
+            "boot with kernel.yama.ptrace_scope below 3",
+        ),
+        (Ok(_), 1.., false) => (
+            State::No,
+            format!("kernel.yama.ptrace_scope is {scope}, and CAP_SYS_PTRACE is missing"),
+            "run with sudo, or: sysctl kernel.yama.ptrace_scope=0",
+        ),
+        (Ok(how), _, true) => (State::Yes, how.to_owned(), ""),
+        (Ok(how), _, false) => (State::Yes, format!("{how}, of one's own processes"), ""),
+    };
+    Capability {
+        name: "outside writes",
+        purpose: "tracepoints of programs that have not called tracebraid::init()",
+        state,
+        why,
+        remedy: remedy.to_owned(),
+    }
 }
 
 /// One line each, and for what is missing why and what to do.

@@ -14,6 +14,7 @@ pub mod event;
 pub mod export;
 pub mod glob;
 pub mod instructions;
+pub mod keys;
 pub mod launch;
 pub mod list;
 pub mod merge;

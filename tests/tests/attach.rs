@@ -20,6 +20,8 @@ mod library;
 mod many;
 #[path = "attach/order.rs"]
 mod order;
+#[path = "attach/outside.rs"]
+mod outside;
 #[path = "attach/rights.rs"]
 mod rights;
 #[path = "attach/sessions.rs"]
@@ -105,6 +107,14 @@ const ALONE: &[(&str, fn())] = &[
     (
         "a_user_reads_the_rings_of_own_programs_without_any_right",
         rights::rings_need_none,
+    ),
+    (
+        "a_library_of_a_program_without_init_is_switched_from_outside_each_time_it_is_loaded",
+        outside::of_a_library,
+    ),
+    (
+        "a_static_program_without_init_is_switched_from_outside",
+        outside::of_a_static_program,
     ),
     ("rings_have_one_owner", ending::rings_have_one_owner),
     (

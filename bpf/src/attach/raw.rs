@@ -105,8 +105,13 @@ pub(crate) fn wanted(plan: &Plan) -> Vec<Wanted> {
 }
 
 pub(crate) fn attach(wanted: &Wanted, program: &Program) -> Result<OwnedFd> {
-    kernel::link_raw_tracepoint(program.fd.as_fd(), wanted.tracepoint).map_err(|error| {
-        let what = format!("the kernel event {}", wanted.tracepoint.to_string_lossy());
+    link(wanted.tracepoint, program)
+}
+
+/// Hangs a program on a raw tracepoint.
+pub(crate) fn link(tracepoint: &CStr, program: &Program) -> Result<OwnedFd> {
+    kernel::link_raw_tracepoint(program.fd.as_fd(), tracepoint).map_err(|error| {
+        let what = format!("the kernel event {}", tracepoint.to_string_lossy());
         match error.raw_os_error() {
             Some(libc::ENOENT) => Error::new(
                 ErrorKind::Unsupported {

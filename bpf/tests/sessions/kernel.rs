@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tracebraid_bpf::record::{Body, Text};
 use tracebraid_bpf::spec::{Filter, KernelEvent, KernelProbe, ProbeId, Spec};
-use tracebraid_bpf::{Options, Session};
+use tracebraid_bpf::{Family, Options, Session};
 
 use crate::{Outcome, Test, mine, same, tid, under};
 
@@ -24,6 +24,10 @@ pub(crate) const TESTS: &[Test] = &[
     ("wakes_and_migrations_name_the_task_they_are_about", wakes),
     ("fork_exec_and_exit_tell_the_life_of_a_process", life),
     ("events_of_all_leave_out_the_excluded", all_but),
+    (
+        "a_family_holds_a_child_from_its_birth_until_it_is_waited_for",
+        family,
+    ),
     (
         "times_in_a_ring_never_go_back_where_interrupts_are_kept_away",
         order,
@@ -391,4 +395,40 @@ pub(crate) fn pin(cpus: &[u32]) {
         }
         libc::sched_setaffinity(0, size_of_val(&set), &set);
     }
+}
+
+fn family() -> Outcome {
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+    let mut shell = Command::new("sh")
+        .args(["-c", "read begin; sleep 60 & echo $!; wait; read end"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let family = Family::of(shell.id())?;
+    same("members", family.members(), vec![shell.id()])?;
+    let mut input = shell.stdin.take().ok_or("a pipe")?;
+    std::io::Write::write_all(&mut input, b"begin\n")?;
+    let mut line = String::new();
+    BufReader::new(shell.stdout.take().ok_or("a pipe")?).read_line(&mut line)?;
+    let sleeper: u32 = line.trim().parse()?;
+    let mut members = family.members();
+    members.sort_unstable();
+    let mut expected = vec![shell.id(), sleeper];
+    expected.sort_unstable();
+    same("members", members, expected)?;
+    // SAFETY: kill takes two numbers.
+    unsafe { libc::kill(sleeper as i32, libc::SIGKILL) };
+    let until = |expected: Vec<u32>| {
+        let end = std::time::Instant::now() + Duration::from_secs(20);
+        while family.members() != expected && std::time::Instant::now() < end {
+            nap();
+        }
+        same("members", family.members(), expected)
+    };
+    until(vec![shell.id()])?;
+    drop(input);
+    shell.wait()?;
+    until(Vec::new())?;
+    same("left out", family.left_out(), 0)
 }

@@ -12,7 +12,9 @@
 //! A session of the kernel side is started only where something of it is asked for: application events
 //! that come through rings need no rights but those to look at the process.
 
+mod descent;
 mod follow;
+mod outside;
 mod pump;
 mod recorder;
 mod stay;
@@ -34,8 +36,10 @@ use crate::source::sdk_ring::SdkRings;
 use crate::summary::Summary;
 use crate::target::ProcessEnd;
 
+use descent::Descent;
 use follow::Follow;
-use stay::Attached;
+use outside::Outside;
+use stay::{Attached, Sources};
 use wake::Waker;
 use whom::Way;
 use writer::{Output, Writer};
@@ -65,7 +69,7 @@ pub struct Options {
     pub count: bool,
     /// How the target's own tracepoints come.
     pub via: Via,
-    /// Application events of the target's children too.
+    /// Events of the target's children too, and of what they start.
     pub follow: bool,
     /// Prints nothing but snapshots of what led up to a moment.
     pub recorder: Option<Recorder>,
@@ -73,6 +77,9 @@ pub struct Options {
     pub ring_bytes: usize,
     /// The longest string copied; 0 takes the default.
     pub string_limit: usize,
+    /// The executable of `bridge-cli`. Started again, it undoes what was written to a target's memory if this
+    /// process is killed; `None` leaves that undone.
+    pub janitor: Option<PathBuf>,
 }
 
 /// How the events of tracebraid tracepoints come from the target.
@@ -149,7 +156,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(Note)) -> Result<Ended> {
             resolver.use_rings_only(way.rings_only);
             let mut listed = sdk.as_mut().map(SdkRings::listed).unwrap_or_default();
             sdk = whom::served(options, sdk, say);
-            if sdk.is_none() {
+            if !sdk.as_ref().is_some_and(SdkRings::has_rings) {
                 listed.clear();
             }
             let mut follow = Follow::new(process, resolver)?;
@@ -166,7 +173,19 @@ pub fn run(options: &Options, say: &mut dyn FnMut(Note)) -> Result<Ended> {
         say(Note::Warning(warning));
     }
     let output = Output::open(options.output.as_deref())?;
-    let mut attached = Attached::start(resolved, sdk, spec, follow, options.recorder.as_ref())?;
+    let outside = Outside::new(options.janitor.clone());
+    let mut attached = Attached::start(
+        resolved,
+        Sources {
+            sdk,
+            spec,
+            descent: Descent::new(options.follow),
+            outside,
+        },
+        follow,
+        options.recorder.as_ref(),
+        say,
+    )?;
     attached.may_fall_back = way.may_fall_back;
     // From here on signals end it in order; until here they end the process, and the kernel takes away
     // what it had attached. Before the first thread, so that all have them blocked.

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use tracebraid_bpf::spec::{ProbeId, Spec};
 
+use super::descent::Descent;
 use super::follow::Follow;
+use super::outside::Outside;
 use super::pump::{Finished, Pump};
 use super::recorder::FlightRecorder;
 use super::wake::{Wake, Waker};
@@ -34,7 +36,14 @@ const CHUNK: usize = 16 * 1024;
 
 /// Everything that is in place.
 pub(super) struct Attached {
+    // Before `outside`: what is undone follows from there being no probes any more.
     pump: Pump,
+    /// Keys of processes in which nobody switches them.
+    outside: Outside,
+    /// Tracepoints of the SDK are attached through USDT probes.
+    has_keys: bool,
+    /// Whom sessions are about where children are followed.
+    descent: Descent,
     /// Filter and sizes of further sessions.
     spec: Spec,
     names: HashMap<ProbeId, String>,
@@ -49,6 +58,18 @@ pub(super) struct Attached {
     pub(super) command: Option<Running>,
 }
 
+/// Where events are to come from.
+pub(super) struct Sources {
+    /// The rings of the target's SDK.
+    pub(super) sdk: Option<SdkRings>,
+    /// Filter and sizes of all sessions.
+    pub(super) spec: Spec,
+    /// Whom sessions are about where children are followed.
+    pub(super) descent: Descent,
+    /// Who switches the keys of programs that do not.
+    pub(super) outside: Outside,
+}
+
 impl Attached {
     /// Attaches what was resolved.
     ///
@@ -56,15 +77,24 @@ impl Attached {
     /// Why it cannot be attached; a target that has ended meanwhile is named as the reason.
     pub(super) fn start(
         resolved: Resolved,
-        sdk: Option<SdkRings>,
-        spec: Spec,
+        sources: Sources,
         follow: Option<Follow>,
         recorder: Option<&Recorder>,
+        say: &mut dyn FnMut(Note),
     ) -> Result<Attached> {
+        let Sources {
+            sdk,
+            spec,
+            descent,
+            outside,
+        } = sources;
         let mut pump = Pump::new();
         sdk.into_iter().for_each(|rings| pump.add_sdk(rings));
         let mut attached = Attached {
             pump,
+            outside,
+            has_keys: false,
+            descent,
             spec,
             names: HashMap::new(),
             follow,
@@ -73,7 +103,7 @@ impl Attached {
             may_fall_back: false,
             command: None,
         };
-        match attached.add(resolved) {
+        match attached.add(resolved, say) {
             Ok(()) => Ok(attached),
             Err(error) => Err(match &attached.follow {
                 Some(follow) if !follow.is_alive() => Error::new(
@@ -91,7 +121,7 @@ impl Attached {
         self.names.len()
     }
 
-    fn add(&mut self, resolved: Resolved) -> Result<()> {
+    fn add(&mut self, resolved: Resolved, say: &mut dyn FnMut(Note)) -> Result<()> {
         if resolved.is_empty() {
             return Ok(());
         }
@@ -102,6 +132,7 @@ impl Attached {
             names,
             binaries,
             recorded,
+            has_keys,
             ..
         } = resolved;
         self.names.extend(names);
@@ -120,7 +151,12 @@ impl Attached {
             string_limit: self.spec.string_limit,
             ..probes
         };
-        let rings = BpfRings::start(&spec, decoders).map_err(|error| {
+        let target = self.follow.as_ref().map(|follow| follow.process().pid());
+        let family = match target {
+            Some(target) => self.descent.family(target)?,
+            None => None,
+        };
+        let rings = BpfRings::start(&spec, decoders, family).map_err(|error| {
             let shown = |error: Error, binary: &Binary| {
                 let internal = binary.open_path().display().to_string();
                 error.showing(&internal, &binary.path().display().to_string())
@@ -129,6 +165,11 @@ impl Attached {
         })?;
         drop(binaries);
         self.pump.add(rings);
+        self.has_keys |= has_keys;
+        if has_keys {
+            let followed = self.followed();
+            self.outside.look_and_wait(&followed, say);
+        }
         Ok(())
     }
 
@@ -169,7 +210,7 @@ impl Attached {
             if !writer.is_open() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Ok(());
             }
-            if self.target_is_gone && !self.pump.sdk().is_some_and(SdkRings::is_followed_alive) {
+            if self.target_is_gone && !self.is_followed_alive() {
                 return Ok(());
             }
             pause = TICK;
@@ -190,7 +231,40 @@ impl Attached {
                 self.follow_target(say);
             }
             self.look_at_rings(say);
+            if self.outside.is_time() {
+                self.look_at_processes(say);
+            }
+            self.descent
+                .warning()
+                .into_iter()
+                .for_each(|warning| say(Note::Warning(warning)));
         }
+    }
+
+    /// The processes whose tracepoints are wanted.
+    fn followed(&self) -> Vec<u32> {
+        self.descent.living().unwrap_or_else(|| {
+            let target = self.follow.as_ref().filter(|_| !self.target_is_gone);
+            target.map(|it| it.process().pid()).into_iter().collect()
+        })
+    }
+
+    /// Looks after the processes that are followed.
+    fn look_at_processes(&mut self, say: &mut dyn FnMut(Note)) {
+        let followed = self.followed();
+        if let Some(rings) = self.pump.sdk() {
+            rings.know_kin(&followed);
+        }
+        match self.has_keys {
+            true => self.outside.look(&followed, say),
+            false => self.outside.look(&[], say),
+        }
+    }
+
+    /// Whether somebody who is followed lives although the target has ended.
+    fn is_followed_alive(&mut self) -> bool {
+        let descends = self.descent.living().is_some_and(|pids| !pids.is_empty());
+        descends || self.pump.sdk().is_some_and(SdkRings::is_followed_alive)
     }
 
     /// What is to be printed of a round's events: all, or of a flight recorder what a snapshot takes.
@@ -212,7 +286,7 @@ impl Attached {
             if !rings.has_helper() {
                 rings.want_no_points();
                 let resolved = follow.fall_back();
-                if let Err(error) = resolved.and_then(|resolved| self.add(resolved)) {
+                if let Err(error) = resolved.and_then(|resolved| self.add(resolved, say)) {
                     say(Note::Warning(format!(
                         "the command makes no rings, and its tracepoints are not attached: {}",
                         error.with_causes()
@@ -231,7 +305,7 @@ impl Attached {
             return;
         }
         // Rings only: nothing of it can fail.
-        let _ = self.add(resolved);
+        let _ = self.add(resolved, say);
         say(Note::Detail(format!(
             "attached to rings that were made meanwhile: {}",
             some_of(&names)
@@ -262,7 +336,7 @@ impl Attached {
                     .warnings
                     .drain(..)
                     .for_each(|warning| say(Note::Warning(warning)));
-                self.add(resolved).map(|()| names)
+                self.add(resolved, say).map(|()| names)
             }
             Err(error) => Err(error),
         };

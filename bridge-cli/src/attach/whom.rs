@@ -192,12 +192,20 @@ pub(super) fn served(
          closed the SDK's descriptors",
         rings.target()
     );
-    let keep = options.via == Via::Ring || options.recorder.is_some() || options.follow;
+    let keep = options.via == Via::Ring || options.recorder.is_some();
     say(Note::Warning(match keep {
         true => format!("{why}; only what it records unasked comes"),
         false => format!("{why}; its tracepoints come through their USDT probes"),
     }));
-    keep.then_some(rings)
+    if !keep && !options.follow {
+        return None;
+    }
+    let mut rings = rings;
+    if !keep {
+        // Children may make rings of their own.
+        rings.give_back_target();
+    }
+    Some(rings)
 }
 
 fn links_sdk(process: &Process) -> Result<bool> {

@@ -37,6 +37,9 @@ pub(super) enum Command {
     Probe(ProbeArgs),
     /// Say what this kernel and these rights allow, why not, and what to do
     Doctor(DoctorArgs),
+    /// Undo what `attach` wrote to a process, when it is killed: started by `attach` for itself
+    #[command(hide = true)]
+    Janitor(JanitorArgs),
 }
 
 #[derive(Debug, Args)]
@@ -191,6 +194,12 @@ pub(super) struct SnapshotArgs {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct JanitorArgs {
+    /// The bridge whose end is waited for
+    pub(super) bridge: u32,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
     /// How the answer is written
     #[arg(long, value_enum, default_value_t = DoctorFormat::Text)]
@@ -301,6 +310,8 @@ impl AttachArgs {
             recorder,
             ring_bytes: self.ring.unwrap_or(0),
             string_limit: self.string_limit.map_or(0, usize::from),
+            // The file that runs, whatever its name leads to by now.
+            janitor: Some(PathBuf::from("/proc/self/exe")),
         })
     }
 }

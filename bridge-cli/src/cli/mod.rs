@@ -12,6 +12,7 @@ use clap::Parser;
 use crate::attach::{self, Note};
 use crate::doctor;
 use crate::error::{Error, ErrorKind, Result};
+use crate::keys;
 use crate::launch::shell_status;
 use crate::list;
 use crate::mount::ensure_tracefs;
@@ -42,6 +43,7 @@ pub fn main() -> ExitCode {
         Command::Snapshot(args) => snapshot(args),
         Command::Probe(args) => probe(args),
         Command::Doctor(args) => doctor(&args),
+        Command::Janitor(args) => keys::serve(args.bridge).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {
         complain(&error);

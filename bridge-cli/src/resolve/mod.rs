@@ -41,6 +41,8 @@ pub struct Resolver {
     given_out: HashSet<Point>,
     /// What comes through rings.
     recorded: HashSet<Shape>,
+    /// What comes through USDT probes.
+    probed: HashSet<Point>,
     next: u32,
 }
 
@@ -63,6 +65,8 @@ pub struct Resolved {
     pub warnings: Vec<String>,
     /// Tracepoints that rings give.
     pub recorded: Vec<Wanted>,
+    /// Tracepoints of the SDK are among what is probed, with keys that somebody has to switch.
+    pub has_keys: bool,
     /// The files that the probes name; they must stay open until the probes are attached.
     pub binaries: Vec<Binary>,
 }
@@ -83,6 +87,7 @@ impl Resolver {
             rings_only: false,
             given_out: HashSet::new(),
             recorded: HashSet::new(),
+            probed: HashSet::new(),
             next: 0,
         })
     }
@@ -197,8 +202,8 @@ impl Resolver {
     }
 
     /// Resolves the selectors among tracepoints that regions list: of the target's children, or of a program
-    /// that it has started meanwhile. Gives out what is new. What the target's USDT probes give already is
-    /// not wanted of its rings.
+    /// that it has started meanwhile. Gives out what is new. What USDT probes give already is not wanted of
+    /// rings.
     pub fn resolve_listed(&mut self, listed: &[Listed]) -> Resolved {
         let mut resolved = Resolved::default();
         for one in listed {
@@ -213,16 +218,17 @@ impl Resolver {
             if !wanted {
                 continue;
             }
-            let by_probes = self
-                .given_out
-                .iter()
-                .any(|(_, group, name)| *group == one.provider && *name == one.name);
+            let probed = self.probed.iter();
+            let probed_in = probed
+                .filter(|(_, group, name)| *group == one.provider && *name == one.name)
+                .map(|(file, ..)| file.inode)
+                .collect();
             let kinds = one.fields.iter().map(|(_, kind)| *kind).collect();
             self.add_recorded(
                 one.fields.clone(),
                 kinds,
                 one.decoder(),
-                !by_probes,
+                probed_in,
                 &mut resolved,
             );
         }
@@ -324,9 +330,13 @@ impl Resolver {
                     let fields = fields
                         .map(|field| (field.name.clone(), field.kind))
                         .collect();
-                    self.add_recorded(fields, kinds, decoder, true, resolved);
+                    self.add_recorded(fields, kinds, decoder, Vec::new(), resolved);
                     continue;
                 }
+                self.probed
+                    .insert((binary.id(), candidate.group.clone(), candidate.name.clone()));
+                let mut sites = tracepoint.sites.iter();
+                resolved.has_keys |= sites.any(|site| !site.tests_semaphore);
                 let ready = tracepoint.attachable();
                 resolved
                     .warnings
@@ -354,7 +364,7 @@ impl Resolver {
         fields: Vec<(String, FieldKind)>,
         kinds: Vec<FieldKind>,
         decoder: Decoder,
-        in_target: bool,
+        probed_in: Vec<u64>,
         resolved: &mut Resolved,
     ) {
         let what = Arc::clone(decoder.probe());
@@ -367,7 +377,7 @@ impl Resolver {
             probe,
             what,
             kinds,
-            in_target,
+            probed_in,
         });
     }
 

@@ -5,10 +5,11 @@
 //! A ring that holds what no program of ours wrote is given up, once, with a warning; the others go on.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tracebraid_bpf::record::{Lost, Record};
 use tracebraid_bpf::spec::{ProbeId, Spec};
-use tracebraid_bpf::{ErrorKind as BpfErrorKind, Session};
+use tracebraid_bpf::{ErrorKind as BpfErrorKind, Family, Options as SessionOptions, Session};
 
 use super::decode::Decoders;
 use super::{Count, LostPlaces, Rings, Share, note_loss};
@@ -29,12 +30,14 @@ pub struct BpfRings {
 }
 
 impl BpfRings {
-    /// Attaches what `spec` says.
+    /// Attaches what `spec` says; with a `family`, to the processes of that one.
     ///
     /// # Errors
     /// Why it cannot be attached; nothing is attached then.
-    pub fn start(spec: &Spec, decoders: Decoders) -> Result<BpfRings> {
-        let session = Session::start(spec).map_err(Error::from)?;
+    pub fn start(spec: &Spec, decoders: Decoders, family: Option<Arc<Family>>) -> Result<BpfRings> {
+        let mut options = SessionOptions::default();
+        options.family = family;
+        let session = Session::start_with(spec, &options).map_err(Error::from)?;
         let open = session
             .cpus()
             .iter()

@@ -17,6 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use super::debug_file;
 use super::functions::{self, Function};
 use super::image::{Image, Machine, Place, Segment};
+use super::maps::Mapping;
 use super::nop5;
 use super::sdk::{self, SdkTables, Tracepoint};
 use super::usdt::{self, UsdtNotes, UsdtProbe};
@@ -151,6 +152,23 @@ impl Binary {
     /// The parts that are loaded.
     pub fn segments(&self) -> &[Segment] {
         &self.image.segments
+    }
+
+    /// What is to be added to a virtual address for its address in a process that maps a part of this file
+    /// so; `None` where no segment is mapped there.
+    pub(crate) fn load_bias(&self, mapping: &Mapping) -> Option<u64> {
+        // The kernel maps whole pages: the mapping may start before the segment does.
+        let length = mapping.range.end - mapping.range.start;
+        let segment = self.segments().iter().find(|segment| {
+            segment.executable == mapping.executable
+                && segment.offset < mapping.offset.saturating_add(length)
+                && mapping.offset < segment.offset.saturating_add(segment.file_size)
+        })?;
+        let start = segment
+            .address
+            .wrapping_sub(segment.offset)
+            .wrapping_add(mapping.offset);
+        Some(mapping.range.start.wrapping_sub(start))
     }
 
     /// Where a virtual address lies in the file.

@@ -21,6 +21,7 @@
 mod argument;
 mod binary;
 mod debug_file;
+mod family;
 pub mod functions;
 mod image;
 mod mapped_file;
@@ -35,6 +36,7 @@ mod usdt;
 
 pub use argument::{Argument, ArgumentType};
 pub use binary::{Binary, FileId, Unfit};
+pub(crate) use family::{descendants, is_alive, threads};
 pub use image::{Machine, Place, Segment};
 pub use maps::{Mapping, parse_maps};
 pub use process::{Process, Scan, Thread};

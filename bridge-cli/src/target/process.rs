@@ -263,6 +263,15 @@ impl Process {
         Ok(scan)
     }
 
+    /// The file of one of its mappings.
+    ///
+    /// # Errors
+    /// It cannot be opened, or is no binary.
+    pub(crate) fn binary_of(&self, mapping: &Mapping) -> Result<Binary> {
+        let (name, opened) = MappedFile::of(self, mapping).open();
+        Binary::of_file(opened?, &name.path, name.deleted)
+    }
+
     /// What is to be added to a virtual address of the binary for its address in the process; `None`
     /// where the process does not map it.
     ///
@@ -273,22 +282,27 @@ impl Process {
         let own = mappings
             .iter()
             .filter(|mapping| MappedFile::of(self, mapping).is(binary.id()));
-        Ok(own
-            .filter_map(|mapping| {
-                // The kernel maps whole pages: the mapping may start before the segment does.
-                let segment = binary.segments().iter().find(|segment| {
-                    segment.executable == mapping.executable
-                        && segment.offset
-                            < mapping.offset + (mapping.range.end - mapping.range.start)
-                        && mapping.offset < segment.offset + segment.file_size
-                })?;
-                let start = segment
-                    .address
-                    .wrapping_sub(segment.offset)
-                    .wrapping_add(mapping.offset);
-                Some(mapping.range.start.wrapping_sub(start))
-            })
-            .next())
+        Ok(own.filter_map(|mapping| binary.load_bias(mapping)).next())
+    }
+
+    /// Its memory, to be read and written by address. It stays that of the program that runs by now:
+    /// after exec nothing can be read there any more.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Target`] where it has ended, [`ErrorKind::Rights`] where it may not be touched.
+    pub(crate) fn memory(&self) -> Result<File> {
+        File::options()
+            .read(true)
+            .write(true)
+            .open(self.at("mem"))
+            .map_err(|error| self.failed("open the memory of", error))
+    }
+
+    /// The process that traces it by ptrace, if one does.
+    pub(crate) fn tracer(&self) -> Option<u32> {
+        let status = self.read("status").ok()?;
+        let tracer = status_numbers(&status, "TracerPid:").first().copied();
+        tracer.filter(|&tracer| tracer != 0)
     }
 
     /// A file of the process's directory.

@@ -123,6 +123,11 @@ pub struct Site {
     pub address: u64,
     /// The file offset of that.
     pub offset: u64,
+    /// The virtual address of the row of the tracepoint that it leads to
+    /// ([`TracepointLocation::row`]).
+    pub row: u64,
+    /// The virtual address of the code that runs while it is on.
+    pub cold: u64,
     /// The site tests its semaphore: there is no code that is rewritten.
     pub tests_semaphore: bool,
 }
@@ -362,6 +367,8 @@ impl Reader<'_> {
             line: row.line,
             address: row.code,
             offset,
+            row: row.point,
+            cold: row.cold,
             tests_semaphore: row.flags & table::SITE_TESTS_SEMAPHORE != 0,
         })
     }

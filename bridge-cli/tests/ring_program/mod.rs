@@ -104,7 +104,8 @@ fn number(arguments: &[&str], index: usize) -> u64 {
 #[allow(unsafe_code)]
 fn program(name: &str, arguments: &[&str]) {
     match name {
-        "late" | "never" => {}
+        "late" | "never" | "outsider" | "tracer" => {}
+        "threadless" => tracebraid::init_with(Options::new().no_thread()).unwrap(),
         "flight" => tracebraid::init_with(Options::new().flight_recorder(64 * 1024)).unwrap(),
         "locked" => {
             tracebraid::init_with(Options::new().appending(tracebraid::Appending::Locked)).unwrap()
@@ -129,6 +130,15 @@ fn program(name: &str, arguments: &[&str]) {
                 say("done");
             }
         }
+        // Traces the process that it is told, for as long as it runs.
+        "tracer" => {
+            let pid = nix::unistd::Pid::from_raw(step().parse().unwrap());
+            nix::sys::ptrace::seize(pid, nix::sys::ptrace::Options::empty()).unwrap();
+            say("done");
+            step();
+        }
+        // Nobody in it switches its tracepoints: it never initialises itself, or has no helper thread.
+        "outsider" | "threadless" | "insider" => outsider(),
         // One event after the other until it is killed.
         "forever" => {
             step();
@@ -336,6 +346,126 @@ fn program(name: &str, arguments: &[&str]) {
             }
         }
         other => panic!("no program is named {other}"),
+    }
+}
+
+fn tested(seq: u64) {
+    event!(gate: "semaphore", app::tested, seq = seq);
+}
+
+/// System calls and events by turns, then the same in a child, and so on.
+#[allow(unsafe_code)]
+fn family(generations: u64, count: u64) {
+    // SAFETY: no preconditions. Nothing comes before it in a child.
+    let call = || unsafe { libc::syscall(libc::SYS_getppid) };
+    for index in 0..count {
+        call();
+        tick(1000 * generations + index);
+    }
+    say(&std::process::id().to_string());
+    if generations > 1 {
+        wait(fork(|| family(generations - 1, count)));
+    }
+}
+
+/// Does what it is told, a line each.
+#[allow(unsafe_code)]
+fn outsider() {
+    let mut seq = 0;
+    loop {
+        let line = step();
+        let words_of: Vec<&str> = line.split(' ').collect();
+        match words_of[..] {
+            ["go", count] => {
+                for _ in 0..count.parse().unwrap() {
+                    tick(seq);
+                    words(seq);
+                    tested(seq);
+                    seq += 1;
+                }
+                say("done");
+            }
+            ["init"] => {
+                tracebraid::init();
+                say("done");
+            }
+            ["sites_on"] => say(&tracebraid::status().sites_on.to_string()),
+            ["enable", name] => say(&tracebraid::enable(name).unwrap().to_string()),
+            ["disable", name] => say(&tracebraid::disable(name).unwrap().to_string()),
+            ["undumpable"] => {
+                // SAFETY: numbers only.
+                assert_eq!(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) }, 0);
+                say("done");
+            }
+            // A child that hits as often, ends, and had so many sites on.
+            ["fork", count] => {
+                let first = 1000 + seq;
+                let child = fork(|| {
+                    for seq in 0..count.parse().unwrap() {
+                        tick(first + seq);
+                    }
+                });
+                wait(child);
+                say(&child.to_string());
+            }
+            // So many generations of children, each says who it is before it begins.
+            ["family", generations, count] => {
+                family(generations.parse().unwrap(), count.parse().unwrap());
+                say("done");
+            }
+            // A child that goes on when we are gone, and then hits.
+            ["orphan", milliseconds] => {
+                let pause = Duration::from_millis(milliseconds.parse().unwrap());
+                let child = fork(|| {
+                    thread::sleep(pause);
+                    for seq in 0..10 {
+                        tick(9000 + seq);
+                    }
+                });
+                say(&child.to_string());
+            }
+            // So many children that make one system call each.
+            ["storm", count] => {
+                for child in 0..count.parse().unwrap() {
+                    wait(fork(|| {
+                        // SAFETY: no preconditions.
+                        unsafe { libc::syscall(libc::SYS_getppid) };
+                        tick(child);
+                    }));
+                }
+                say("done");
+            }
+            // A child that becomes another program, which makes one system call.
+            ["become"] => {
+                let child = fork(|| {
+                    use std::os::unix::process::CommandExt;
+                    let error = Command::new("sh").args(["-c", "echo $PPID"]).exec();
+                    panic!("{error}");
+                });
+                wait(child);
+                say(&child.to_string());
+            }
+            // A child that lives until its input, which is ours, is at its end.
+            ["leave"] => {
+                let child = fork(|| {
+                    thread::sleep(Duration::from_secs(30));
+                });
+                say(&child.to_string());
+            }
+            // Threads that hit for as long as it runs.
+            ["busy", count] => {
+                for _ in 0..count.parse().unwrap() {
+                    thread::spawn(|| {
+                        for seq in 0.. {
+                            words(seq);
+                        }
+                    });
+                }
+                say("done");
+            }
+            [""] => break,
+            _ => panic!("what is {line}?"),
+        }
     }
 }
 

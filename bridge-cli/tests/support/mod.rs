@@ -176,6 +176,13 @@ pub(crate) fn kill(pid: u32, signal: nix::sys::signal::Signal) {
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid as i32), signal).unwrap();
 }
 
+/// Whether there is such a process, and it is more than a zombie.
+pub(crate) fn is_running(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
 fn wait(child: &mut Child, who: &str) -> ExitStatus {
     let deadline = Instant::now() + LONG;
     loop {

@@ -12,7 +12,7 @@
 mod key;
 pub(crate) mod text;
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use tracebraid_wire::table::{SITE_TESTS_SEMAPHORE, SiteRow};
 
@@ -62,6 +62,9 @@ pub(crate) fn reconcile(dso: &Dso<'_>, writer: &mut Writer, outcome: &mut Outcom
             .wanted
             .store(point.wanted_here().into(), Ordering::Relaxed);
     }
+    // A bridge that switches keys from outside writes text and then reads these words: one of us two sees
+    // what the other did.
+    fence(Ordering::SeqCst);
     for (site, on) in places(dso) {
         match switch(dso, &site, on, writer) {
             Ok(changed) => outcome.switched += usize::from(changed),

@@ -11,8 +11,8 @@ use super::bridge::{Via, run};
 use super::directory;
 use super::target::built;
 
-/// `attach -- CMD`: through USDT, sites that test their semaphore are on from the first statement of `main`
-/// and patched ones from `init` on; through the rings, all from `init` on, which makes them.
+/// `attach -- CMD`: through USDT, all sites are on from the first statement of `main`, since the bridge
+/// switches those that are patched; through the rings, from `init` on, which makes them.
 pub(crate) fn started_by_the_bridge() {
     for (via, before) in [(Via::Usdt, true), (Via::Ring, false), (Via::Auto, false)] {
         let out = directory().join("first.txt");
@@ -22,15 +22,16 @@ pub(crate) fn started_by_the_bridge() {
             "attach", "--via", via, "-e", "first:*", "-o", out, "--", program, "first",
         ]);
         ran.assert_well();
-        let said = format!("tested {before} patched true");
+        let said = format!("tested {before} early {before} patched true");
         assert!(ran.out.contains(&said), "{via}: {ran:?}");
         let stream = fs::read_to_string(out).expect("the stream");
         let events: Vec<&str> = stream
             .lines()
             .filter_map(|line| line.split(": ").nth(1))
             .collect();
-        let expected = ["first:tested", "first:patched"];
-        assert_eq!(events, expected[usize::from(!before)..], "{via}: {stream}");
+        let expected = ["first:tested", "first:early", "first:patched"];
+        let from = if before { 0 } else { 2 };
+        assert_eq!(events, expected[from..], "{via}: {stream}");
     }
 }
 
@@ -40,7 +41,10 @@ pub(crate) fn probed_before_start() {
     let program = &built().traced;
     probed(program, "first", |probed| {
         let output = output(Command::new(program).arg("first"));
-        assert_eq!(output, format!("tested {probed} patched {probed}\n"));
+        assert_eq!(
+            output,
+            format!("tested {probed} early false patched {probed}\n")
+        );
     });
 }
 

@@ -29,15 +29,7 @@ pub(crate) struct Programs {
 pub(crate) fn built() -> &'static Programs {
     static BUILT: OnceLock<Programs> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let mut cargo = programs::cargo("build", variant::GNU, directory());
-        programs::build(cargo.args([
-            "--package",
-            "traced",
-            "--package",
-            "addon",
-            "--package",
-            "foreign",
-        ]));
+        build();
         let built = directory()
             .join("programs")
             .join(variant::GNU)
@@ -48,6 +40,19 @@ pub(crate) fn built() -> &'static Programs {
             foreign: built.join("foreign"),
         }
     })
+}
+
+/// Puts them where [`built`] says they are: also when another variant of one was built there meanwhile.
+pub(crate) fn build() {
+    let mut cargo = programs::cargo("build", variant::GNU, directory());
+    programs::build(cargo.args([
+        "--package",
+        "traced",
+        "--package",
+        "addon",
+        "--package",
+        "foreign",
+    ]));
 }
 
 /// A running `traced`; ended when dropped.

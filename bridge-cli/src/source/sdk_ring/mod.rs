@@ -41,6 +41,7 @@ use crate::event::{Comm, Event, What};
 
 pub use clock::{Conversion, Fit, Pair, now, read};
 pub use point::{Listed, Wanted};
+pub use search::{is_served, wake_helper};
 pub use snapshot::{Asked, Held, held_by, held_in};
 
 use find::FileId;
@@ -85,6 +86,10 @@ pub struct SdkRings {
     threads: Vec<u32>,
     /// Only events of these CPUs; empty means all.
     cpus: Vec<u32>,
+    /// When a region's process was first found to have ended.
+    ended_at: Option<Instant>,
+    /// Descendants that were seen: they may append to rings of parents that have ended.
+    kin: HashSet<u32>,
     /// Regions that cannot be taken: said once.
     refused: HashSet<FileId>,
     next_look: Instant,
@@ -114,6 +119,8 @@ impl SdkRings {
             fit,
             threads: filter.threads.clone(),
             cpus: filter.cpus.clone(),
+            ended_at: None,
+            kin: HashSet::new(),
             refused: HashSet::new(),
             next_look: Instant::now(),
             waits_until: how.started.then(|| Instant::now() + START),
@@ -146,6 +153,12 @@ impl SdkRings {
     pub fn has_helper(&self) -> bool {
         let helped = |region: &Taken| region.wish.is_target && region.shared.has_helper();
         self.regions.iter().any(helped)
+    }
+
+    /// Gives the target's rings back, for somebody else to take.
+    pub fn give_back_target(&mut self) {
+        let given_back = self.regions.extract_if(.., |region| region.wish.is_target);
+        self.refused.extend(given_back.map(|region| region.id));
     }
 
     /// Whether a program that was just started may still make its rings.
@@ -190,7 +203,7 @@ impl SdkRings {
             probe: wanted.probe,
             what: wanted.what,
             kinds: wanted.kinds,
-            in_target: wanted.in_target,
+            probed_in: wanted.probed_in,
             delivered: 0,
             places: LostPlaces::new(),
         };
@@ -371,9 +384,18 @@ impl SdkRings {
                 ring.consumer.is_damaged() || ring.consumer.head() == ring.consumer.consumed()
             })
         };
-        let recorder = self.how.recorder;
+        if !self.regions.iter().any(|region| region.has_ended) {
+            self.ended_at = None;
+            return;
+        }
+        // Who was born last is known by the next look.
+        let ended_at = *self.ended_at.get_or_insert_with(Instant::now);
+        let is_early = self.how.follow && ended_at.elapsed() < 2 * search::LOOK;
+        if is_early || self.how.recorder || self.has_living_kin() {
+            return;
+        }
         self.regions.retain_mut(|region| {
-            !region.has_ended || recorder || region.has_living_children() || !drained(region)
+            !region.has_ended || region.has_living_children() || !drained(region)
         });
     }
 

@@ -68,8 +68,8 @@ pub struct Wanted {
     pub what: Arc<Probe>,
     /// Its fields' kinds.
     pub kinds: Vec<FieldKind>,
-    /// Whether it is wanted of the target itself: not where its hits come by another way already.
-    pub in_target: bool,
+    /// The files (by inode) in which its hits come through USDT probes already: of these it is not wanted.
+    pub probed_in: Vec<u64>,
 }
 
 /// A tracepoint that is wanted, and what became of it.
@@ -77,7 +77,7 @@ pub(super) struct Point {
     pub(super) probe: ProbeId,
     pub(super) what: Arc<Probe>,
     pub(super) kinds: Vec<FieldKind>,
-    pub(super) in_target: bool,
+    pub(super) probed_in: Vec<u64>,
     pub(super) delivered: u64,
     pub(super) places: LostPlaces,
 }
@@ -89,7 +89,7 @@ impl Point {
             probe: ProbeId(0),
             what: Arc::clone(listed.decoder().probe()),
             kinds: listed.fields.iter().map(|(_, kind)| *kind).collect(),
-            in_target: true,
+            probed_in: Vec::new(),
             delivered: 0,
             places: LostPlaces::new(),
         }

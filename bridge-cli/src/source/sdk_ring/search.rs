@@ -7,9 +7,29 @@ use super::{SdkRings, find, shared};
 use crate::error::Error;
 
 /// How often regions are looked for.
-const LOOK: Duration = Duration::from_millis(250);
+pub(super) const LOOK: Duration = Duration::from_millis(250);
 /// How often where somebody waits for it.
 const SOON: Duration = Duration::from_millis(5);
+
+/// Whether a process has a helper thread, as far as its regions say: it switches its keys by itself.
+pub fn is_served(pid: u32) -> bool {
+    let own = find::numbers(pid).last().copied();
+    find::of_process(pid).iter().any(|(path, _)| {
+        // A child of fork has its parent's region, and nobody who serves it.
+        shared::Shared::header_of(path)
+            .is_some_and(|header| header.helper != 0 && Some(header.pid) == own)
+    })
+}
+
+/// Has the helper thread of a process look at its semaphores now, if it has one.
+pub fn wake_helper(pid: u32) {
+    for (path, _) in find::of_process(pid) {
+        // A region that cannot be opened has a helper that looks a few times a second all the same.
+        if let Ok(shared) = shared::Shared::open(&path, pid) {
+            shared.wake_helper();
+        }
+    }
+}
 
 impl SdkRings {
     /// Looks for regions when it is time: of the target, which makes them when it calls `init()`, anew after
@@ -31,6 +51,8 @@ impl SdkRings {
         if self.how.follow {
             let mut family = self.family();
             let descendants = find::descendants(&family);
+            self.kin.extend(&descendants);
+            self.kin.retain(|&pid| find::is_alive(pid));
             family.extend(descendants);
             family.retain(|pid| *pid != self.target);
             for pid in family {
@@ -69,10 +91,25 @@ impl SdkRings {
 
     /// Whether somebody who is followed lives although the target has ended.
     pub fn is_followed_alive(&mut self) -> bool {
-        self.how.follow
-            && self.regions.iter_mut().any(|region| {
-                region.has_living_children() || !region.wish.is_target && find::is_alive(region.pid)
-            })
+        self.has_living_kin()
+            || self.how.follow
+                && self.regions.iter_mut().any(|region| {
+                    region.has_living_children()
+                        || !region.wish.is_target && find::is_alive(region.pid)
+                })
+    }
+
+    /// Whether a descendant lives that was seen while its parents lived: it may append to rings of theirs.
+    pub(super) fn has_living_kin(&self) -> bool {
+        self.kin.iter().any(|&pid| find::is_alive(pid))
+    }
+
+    /// Descendants that somebody else knows of.
+    pub fn know_kin(&mut self, pids: &[u32]) {
+        if self.how.follow {
+            let others = pids.iter().filter(|&&pid| pid != self.target);
+            self.kin.extend(others);
+        }
     }
 
     pub(super) fn look_and_say(&mut self, pid: u32) {

@@ -129,8 +129,13 @@ impl Shared {
 
     /// The process that a region belongs to, as that process numbers itself.
     pub(super) fn owner(path: &Path) -> Option<u32> {
+        Shared::header_of(path).map(|header| header.pid)
+    }
+
+    /// What the program said of a region, if it is one that we know.
+    pub(super) fn header_of(path: &Path) -> Option<Header> {
         let file = File::open(path).ok()?;
-        read_header(&file, 0).ok().map(|(header, _)| header.pid)
+        read_header(&file, 0).ok().map(|(header, _)| header)
     }
 
     /// The rings.
@@ -236,6 +241,13 @@ impl Shared {
         let number = words.ask();
         wake(words.bell);
         self.has_helper() && self.wait_for(words.answered, number, limit)
+    }
+
+    /// Has the helper look round now, with nothing being asked for.
+    pub(super) fn wake_helper(&self) {
+        let bell = self.words().bell;
+        bell.fetch_add(1, Ordering::AcqRel);
+        wake(bell);
     }
 
     /// Asks for a flush. Its number; `None` where nobody flushes.

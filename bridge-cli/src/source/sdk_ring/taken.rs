@@ -215,7 +215,8 @@ impl Taken {
         let unknown = std::mem::take(&mut self.unknown);
         for listed in unknown {
             match points.iter().position(|point| point.is(&listed)) {
-                Some(index) => any |= self.want(listed.event, index, &points[index]),
+                Some(index) if self.comes_otherwise(&listed, &points[index]) => {}
+                Some(index) => any |= self.want(listed.event, index),
                 None => self.unknown.push(listed),
             }
         }
@@ -228,17 +229,19 @@ impl Taken {
         self.unknown.clear();
     }
 
-    fn want(&mut self, event: u16, index: usize, point: &Point) -> bool {
+    /// Whether its hits come through a USDT probe of the file that this tracepoint is in.
+    fn comes_otherwise(&self, listed: &Listed, point: &Point) -> bool {
+        !point.probed_in.is_empty()
+            && find::inode_at(self.pid, listed.row)
+                .is_some_and(|inode| point.probed_in.contains(&inode))
+    }
+
+    fn want(&mut self, event: u16, index: usize) -> bool {
         if self.point(event).is_some() {
             return false;
         }
-        let here = !self.wish.is_target || point.in_target;
         let children = self.wish.children;
-        let wanted =
-            if here { WANTED_ALL } else { 0 } | if children { WANTED_OF_CHILDREN } else { 0 };
-        if wanted == 0 {
-            return false;
-        }
+        let wanted = WANTED_ALL | if children { WANTED_OF_CHILDREN } else { 0 };
         let at = usize::from(event);
         if self.points.len() <= at {
             self.points.resize(at + 1, None);

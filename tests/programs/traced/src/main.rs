@@ -10,7 +10,7 @@
 //! traced calls               marks what it does for a watcher of system calls
 //! traced refused             does it all whatever is refused
 //! ```
-//! The first four wait for a line (`go`) and then until their tracepoints are on.
+//! With `TRACED_WITHOUT_INIT` in its environment it does not initialise itself. The first four wait for a line (`go`) and then until their tracepoints are on.
 
 #![deny(warnings)]
 
@@ -38,7 +38,9 @@ fn main() {
         ["refused"] => return refused::run(),
         _ => {}
     }
-    tracebraid::init_with(options()).expect("the helper thread starts");
+    if std::env::var_os("TRACED_WITHOUT_INIT").is_none() {
+        tracebraid::init_with(options()).expect("the helper thread starts");
+    }
     println!("READY {}", std::process::id());
     match words[..] {
         ["values", file] => values::run(file),

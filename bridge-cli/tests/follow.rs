@@ -1,0 +1,173 @@
+//! `--follow`: events of children, and the kernel's events in them, from their first instruction on.
+
+mod ring_program;
+mod support;
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use ring_program::{Program, seq, tid};
+use support::{Attached, LONG, Ran, bpf_test, is_running, kill};
+
+const CALL: &str = "syscalls:sys_enter_getppid";
+
+fn main() {
+    ring_program::run_if_asked();
+    support::run(vec![
+        bpf_test(
+            "events_and_system_calls_of_children_come_each_once_with_their_own_pid",
+            || {
+                for (program, via) in [
+                    ("insider", "auto"),
+                    ("insider", "usdt"),
+                    ("outsider", "auto"),
+                    ("threadless", "auto"),
+                ] {
+                    let mut program = Program::start(program);
+                    let attached = attach(&program, &["--follow", "--via", via]);
+                    let pids = family(&mut program, 3, 40);
+                    let ran = attached.stop(Signal::SIGINT);
+                    assert_eq!(ran.status, 0, "{}", ran.err);
+                    let expected: BTreeMap<u32, Vec<u64>> = pids
+                        .iter()
+                        .zip([3000, 2000, 1000])
+                        .map(|(pid, first)| (*pid, (first..first + 40).collect()))
+                        .collect();
+                    assert_eq!(ticks(&ran), expected, "{via}\n{}", ran.err);
+                    let expected = pids.iter().map(|pid| (*pid, 40)).collect();
+                    assert_eq!(calls(&ran), expected, "{via}\n{}", ran.err);
+                    eventually_off(&mut program);
+                    program.finish();
+                }
+            },
+        ),
+        bpf_test("without_it_children_are_left_out", || {
+            for program in ["insider", "outsider"] {
+                let mut program = Program::start(program);
+                let attached = attach(&program, &[]);
+                let pids = family(&mut program, 3, 10);
+                let ran = attached.stop(Signal::SIGINT);
+                assert_eq!(calls(&ran), BTreeMap::from([(pids[0], 10)]));
+                let expected: Vec<u64> = (3000..3010).collect();
+                assert_eq!(ticks(&ran), BTreeMap::from([(pids[0], expected)]));
+                program.finish();
+            }
+        }),
+        bpf_test("of_a_storm_of_children_none_is_missed", || {
+            let count = if is_soak() { 20_000 } else { 300 };
+            for via in ["ring", "usdt"] {
+                let mut program = Program::start("insider");
+                let attached = attach(&program, &["--follow", "--via", via]);
+                assert_eq!(program.ask(&format!("storm {count}")), "done");
+                let ran = attached.stop(Signal::SIGINT);
+                let calls = calls(&ran);
+                assert_eq!(calls.len(), count, "{}", ran.err);
+                assert!(calls.values().all(|calls| *calls == 1));
+                let mut ticks: Vec<u64> = ticks(&ran).into_values().flatten().collect();
+                ticks.sort_unstable();
+                assert_eq!(ticks, (0..count as u64).collect::<Vec<_>>(), "{}", ran.err);
+                program.finish();
+            }
+        }),
+        bpf_test(
+            "a_child_stays_followed_when_it_becomes_another_program",
+            || {
+                let mut program = Program::start("insider");
+                let attached = attach(&program, &["--follow", "-e", "sched:sched_process_exec"]);
+                let line = program.ask("become");
+                // What the shell prints comes first.
+                let child: u32 = match line.parse() == Ok(program.pid) {
+                    true => program.line().parse().unwrap(),
+                    false => line.parse().unwrap(),
+                };
+                let ran = attached.stop(Signal::SIGINT);
+                let execs = ran.events("sched:sched_process_exec");
+                assert_eq!(execs.len(), 1, "{}\n{}", ran.out, ran.err);
+                assert_eq!(tid(execs[0]), child);
+                // The shell itself asks for its parent's pid.
+                assert_eq!(calls(&ran).get(&child), Some(&1), "{}", ran.out);
+                program.finish();
+            },
+        ),
+        bpf_test("children_from_before_are_followed_too", || {
+            let mut program = Program::start("insider");
+            let child: u32 = program.ask("leave").parse().unwrap();
+            let attached = attach(&program, &["--follow", "-e", "sched:sched_process_exit"]);
+            kill(child, Signal::SIGTERM);
+            while is_running(child) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            let ran = attached.stop(Signal::SIGINT);
+            let ends = ran.events("sched:sched_process_exit");
+            assert!(ends.iter().any(|line| tid(line) == child), "{}", ran.out);
+            program.finish();
+        }),
+        bpf_test("the_bridge_stays_until_the_last_child_has_ended", || {
+            for via in ["ring", "usdt"] {
+                let mut program = Program::start("insider");
+                let attached = attach(&program, &["--follow", "--via", via]);
+                let child: u32 = program.ask("orphan 600").parse().unwrap();
+                program.finish();
+                let ran = attached.finish();
+                assert_eq!(ran.status, 0, "{}", ran.err);
+                let expected: Vec<u64> = (9000..9010).collect();
+                assert_eq!(
+                    ticks(&ran).get(&child),
+                    Some(&expected),
+                    "{via}\n{}",
+                    ran.err
+                );
+            }
+        }),
+    ]);
+}
+
+fn is_soak() -> bool {
+    std::env::var_os("TRACEBRAID_SOAK").is_some()
+}
+
+fn attach(program: &Program, more: &[&str]) -> Attached {
+    let pid = program.pid.to_string();
+    let mut args = vec!["-p", &pid, "-e", "app:tick", "-e", CALL];
+    args.extend(more);
+    Attached::start(&args)
+}
+
+/// Has it make generations of children; their pids, its own first.
+fn family(program: &mut Program, generations: usize, count: usize) -> Vec<u32> {
+    program.tell(&format!("family {generations} {count}"));
+    let pids = (0..generations).map(|_| program.line().parse().unwrap());
+    let pids = pids.collect();
+    assert_eq!(program.line(), "done");
+    pids
+}
+
+/// A helper thread of its own may come to it a little later than we.
+#[track_caller]
+fn eventually_off(program: &mut Program) {
+    let end = Instant::now() + LONG;
+    while program.ask("sites_on") != "0" {
+        assert!(Instant::now() < end);
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// By process: the ticks in their order.
+fn ticks(ran: &Ran) -> BTreeMap<u32, Vec<u64>> {
+    let mut of: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+    for line in ran.events("app:tick") {
+        of.entry(tid(line)).or_default().push(seq(line));
+    }
+    of
+}
+
+/// By process: how many system calls.
+fn calls(ran: &Ran) -> BTreeMap<u32, usize> {
+    let mut of = BTreeMap::new();
+    for line in ran.events(CALL) {
+        *of.entry(tid(line)).or_default() += 1;
+    }
+    of
+}
