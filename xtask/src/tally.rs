@@ -8,11 +8,19 @@ pub(crate) struct Tally {
     pub(crate) ignored: u64,
     pub(crate) ignored_tests: Vec<String>,
     pub(crate) failed_tests: Vec<String>,
+    /// What failed tests said, each below its name.
+    messages: Vec<String>,
+    /// Whether the last of the messages goes on.
+    in_message: bool,
 }
+
+/// The most lines of a failed test's output that are said again at the end.
+const MESSAGE_LINES: usize = 40;
 
 impl Tally {
     /// Reads a line of a harness's output: `test NAME ... OUTCOME` or `test result: …`.
     pub(crate) fn read(&mut self, line: &str) {
+        self.read_message(line);
         let Some(rest) = line.trim_start().strip_prefix("test ") else {
             return;
         };
@@ -24,6 +32,23 @@ impl Tally {
             } else if outcome.starts_with("FAILED") {
                 self.failed_tests.push(name.to_owned());
             }
+        }
+    }
+
+    /// Behind its tests a harness prints what the failed ones said: `---- NAME stdout ----`, the output, and
+    /// behind the last `failures:`.
+    fn read_message(&mut self, line: &str) {
+        if line.starts_with("---- ") && line.ends_with(" ----") {
+            self.messages.push(line.to_owned());
+            self.in_message = true;
+        } else if line == "failures:" {
+            self.in_message = false;
+        } else if self.in_message
+            && let Some(message) = self.messages.last_mut()
+            && message.lines().count() < MESSAGE_LINES
+        {
+            message.push('\n');
+            message.push_str(line);
         }
     }
 
@@ -65,10 +90,15 @@ impl Tally {
         };
         self.ignored_tests.extend(names(&other.ignored_tests));
         self.failed_tests.extend(names(&other.failed_tests));
+        self.messages.extend(names(&other.messages));
     }
 
-    /// Prints the tests that did not pass.
+    /// Prints the tests that did not pass, and again what the failed ones said: the end of a long output is
+    /// what is read first, or all that is kept.
     pub(crate) fn print_names(&self) {
+        for message in &self.messages {
+            println!("\n{}", message.trim_end());
+        }
         for (title, tests) in [
             ("ignored:", &self.ignored_tests),
             ("failed:", &self.failed_tests),
@@ -112,5 +142,31 @@ mod tests {
             ["b::needs_a_kernel: ignored, no kprobes in this kernel"]
         );
         assert_eq!(tally.failed_tests, ["c::breaks"]);
+    }
+
+    #[test]
+    fn what_a_failed_test_said_is_kept_without_what_follows() {
+        let mut tally = Tally::default();
+        for line in [
+            "test a ... FAILED",
+            "",
+            "failures:",
+            "",
+            "---- a stdout ----",
+            "one",
+            "two",
+            "---- b ----",
+            "three",
+            "",
+            "failures:",
+            "    a",
+            "test result: FAILED. 0 passed; 2 failed; 0 ignored",
+            "running 1 test",
+        ] {
+            tally.read(line);
+        }
+        assert_eq!(tally.messages.len(), 2);
+        assert_eq!(tally.messages[0], "---- a stdout ----\none\ntwo");
+        assert_eq!(tally.messages[1], "---- b ----\nthree\n");
     }
 }
