@@ -14,6 +14,7 @@ use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use crossbeam_utils::CachePadded;
 use tracebraid_filter::{Error, Filter, Value, Values};
 use tracebraid_ring::thread;
 use tracebraid_wire::kind::{FieldKind, Kind};
@@ -137,13 +138,13 @@ impl Values for Hit<'_> {
     }
 }
 
-/// How many threads are going through filters, by the phase they began in: a cache line for each of
-/// several threads.
-#[repr(align(64))]
-struct Readers([AtomicU32; 2]);
+/// How many threads are going through filters, by the phase they began in.
+type Readers = CachePadded<[AtomicU32; 2]>;
 
+/// So many threads do not disturb one another.
 const STRIPES: usize = 16;
-static READERS: [Readers; STRIPES] = [const { Readers([const { AtomicU32::new(0) }; 2]) }; STRIPES];
+static READERS: [Readers; STRIPES] =
+    [const { CachePadded::new([const { AtomicU32::new(0) }; 2]) }; STRIPES];
 /// Which of the two counters newcomers use.
 static PHASE: AtomicU32 = AtomicU32::new(0);
 /// Whether there is something retired.
@@ -161,7 +162,7 @@ pub(crate) unsafe fn passes(state: &State, slots: *const u64) -> bool {
     }
     let thread = thread::id();
     let phase = (PHASE.load(Ordering::SeqCst) & 1) as usize;
-    let readers = &READERS[thread as usize % STRIPES].0[phase];
+    let readers = &READERS[thread as usize % STRIPES][phase];
     readers.fetch_add(1, Ordering::SeqCst);
     let filter = state.filter.load(Ordering::SeqCst);
     // SAFETY: a filter is not freed while we are counted in. Where there is none any more, what is
@@ -224,7 +225,11 @@ impl Retired {
     /// Frees what nobody can be reading any more.
     pub(super) fn tidy(&mut self) {
         let mut zero = 0;
-        for (index, counter) in READERS.iter().flat_map(|readers| &readers.0).enumerate() {
+        for (index, counter) in READERS
+            .iter()
+            .flat_map(|readers| readers.iter())
+            .enumerate()
+        {
             zero |= u32::from(counter.load(Ordering::SeqCst) == 0) << index;
         }
         // Newcomers go to the other counter, so that a busy one comes to 0 before the next look.
@@ -250,7 +255,7 @@ pub(super) fn any_retired() -> bool {
 /// In a child of fork: the threads that were going through filters are not there, and nobody would
 /// count them out.
 pub(crate) fn forget_readers() {
-    for counter in READERS.iter().flat_map(|readers| &readers.0) {
+    for counter in READERS.iter().flat_map(|readers| readers.iter()) {
         counter.store(0, Ordering::Relaxed);
     }
 }
@@ -284,7 +289,7 @@ mod tests {
         assert_eq!(first.text(), "number == 17");
 
         // A reader of the first one, in either phase.
-        let reader = &READERS[3].0[(PHASE.load(Ordering::SeqCst) & 1) as usize];
+        let reader = &READERS[3][(PHASE.load(Ordering::SeqCst) & 1) as usize];
         reader.fetch_add(1, Ordering::SeqCst);
         let second = Handle::install(filter("number == 18"), &state);
         retired.push(first);
