@@ -14,6 +14,10 @@ use tracebraid_benches::part::Thoroughness;
 use crate::sites::{PEERS, Shape};
 
 fn disabled(criterion: &mut Criterion) {
+    // The bench `off` has measured it, where there is little time.
+    if Thoroughness::wanted() == Thoroughness::Quick {
+        return;
+    }
     tracebraid::init();
     static_keys::global_init();
     usdt::register_probes().expect("the crate usdt finds its probes");

@@ -5,19 +5,20 @@
 //!     └─▶ rings of 16 MiB ─▶ bridge-cli attach -o /dev/null: counting only, JSON lines, text
 //! ```
 //! `drain/…/cpu` is the CPU time of the bridge an event, by its own account, at a rate that is easy for it.
-//! `drain/…/rate` is the highest rate of those tried at which nothing was lost. Every event is read or
+//! `drain/…/rate` is the highest rate of those tried at which nothing was lost, and where loss begins the
+//! next of them. `drain/minute` is the rate that is promised, for a whole minute. Every event is read or
 //! counted as lost: that is checked for each run.
 
 #![allow(unsafe_code)]
 
 use std::error::Error;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use tracebraid_benches::generated;
-use tracebraid_benches::part::{Part, Thoroughness};
+use tracebraid_benches::part::{Bar, Part, Thoroughness};
+use tracebraid_benches::product;
 
 /// Says in the environment that this process is the program, and at which rate it is to write.
 const RATE: &str = "TRACEBRAID_DRAIN_RATE";
@@ -27,9 +28,14 @@ const RING: usize = 16 << 20;
 /// Events a second for the CPU time of one.
 const EASY: u64 = 200_000;
 /// Rates that are tried, events a second.
-const RATES: [u64; 9] = [
+const RATES: &[u64] = &[
     250_000, 500_000, 750_000, 1_000_000, 1_500_000, 2_000_000, 2_500_000, 3_000_000, 4_000_000,
+    5_000_000, 6_000_000,
 ];
+/// Those that are tried where there is little time.
+const FEW_RATES: &[u64] = &[1_000_000, 2_000_000, 4_000_000];
+/// The rate that is to be read for a minute without a loss.
+const PROMISED: u64 = 2_000_000;
 /// What the bridge is asked to do with events.
 const WAYS: [(&str, &[&str]); 3] = [
     ("count", &["--count"]),
@@ -48,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     let seconds = thoroughness.pick(10, 1, 1);
-    let bridge = build_bridge()?;
+    let bridge = product::build("bridge-cli", "bridge-cli")?;
     for (name, arguments) in WAYS {
         let run = run(&bridge, arguments, EASY, seconds)?;
         part.number(
@@ -56,19 +62,23 @@ fn main() -> Result<(), Box<dyn Error>> {
             "ns",
             run.cpu.as_nanos() as f64 / run.read.max(1) as f64,
         );
+        let rate_name = format!("drain/{name}/rate");
         let mut best = 0;
-        for rate in RATES {
+        for &rate in thoroughness.pick(RATES, FEW_RATES, &[]) {
             if self::run(&bridge, arguments, rate, seconds)?.lost > 0 {
+                part.number(rate_name.clone(), "loss_begins_at", rate as f64);
                 break;
             }
             best = rate;
         }
-        part.number(format!("drain/{name}/rate"), "per_second", best as f64);
+        part.number(rate_name, "per_second", best as f64);
     }
-    // The whole minute that a sustained rate is promised for.
     if thoroughness == Thoroughness::Full {
-        let minute = run(&bridge, WAYS[0].1, 2_000_000, 60)?;
-        part.number("drain/minute/lost".to_owned(), "events", minute.lost as f64);
+        let minute = run(&bridge, WAYS[0].1, PROMISED, 60)?;
+        let cpu = minute.cpu.as_nanos() as f64 / minute.read.max(1) as f64;
+        part.number("drain/minute".to_owned(), "events", minute.read as f64);
+        part.number("drain/minute".to_owned(), "ns", cpu);
+        part.exact_bar("drain/minute/lost", minute.lost as f64, Bar::AtMost(0.0));
     }
     part.write("drain")?;
     Ok(())
@@ -197,19 +207,4 @@ fn pin() -> Result<(), Box<dyn Error>> {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error().into()),
     }
-}
-
-fn build_bridge() -> Result<PathBuf, Box<dyn Error>> {
-    let mut command = Command::new(generated::cargo());
-    command.args(["build", "--release", "--quiet", "--package", "bridge-cli"]);
-    if !command
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .status()?
-        .success()
-    {
-        return Err("building bridge-cli failed".into());
-    }
-    Ok(generated::target_directory()?
-        .join("release")
-        .join("bridge-cli"))
 }

@@ -112,8 +112,9 @@ fn settings() -> Criterion {
     match Thoroughness::wanted() {
         Thoroughness::Full => criterion,
         _ => criterion
-            .warm_up_time(Duration::from_millis(300))
-            .measurement_time(Duration::from_secs(1)),
+            .sample_size(20)
+            .warm_up_time(Duration::from_millis(50))
+            .measurement_time(Duration::from_millis(300)),
     }
 }
 

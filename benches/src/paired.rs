@@ -30,6 +30,21 @@ pub struct Series {
     pub run: Run,
     /// How much one of its rounds does: times are given for one of so many.
     pub elements: u64,
+    /// What is done before each run, outside of the time.
+    pub prepare: fn(),
+}
+
+impl Series {
+    /// One element a round, and nothing to prepare.
+    #[must_use]
+    pub fn new(name: String, run: Run) -> Series {
+        Series {
+            name,
+            run,
+            elements: 1,
+            prepare: || (),
+        }
+    }
 }
 
 /// Nanoseconds an element, of one series in one round of one process.
@@ -48,6 +63,7 @@ pub fn measure(series: &[Series], rounds: usize, mut sample: impl FnMut(Sample))
     let items = black_box([1, 2, 3, 4]);
     let code = black_box(-7);
     let time = |series: &Series, count: u64| {
+        (series.prepare)();
         let start = Instant::now();
         (series.run)(black_box(count), &items, code);
         start.elapsed()
@@ -157,11 +173,7 @@ mod tests {
             }
         }
         let series: Vec<Series> = ["a", "b", "c"]
-            .map(|name| Series {
-                name: name.to_owned(),
-                run: spin,
-                elements: 1,
-            })
+            .map(|name| Series::new(name.to_owned(), spin))
             .into();
         let mut seen = Vec::new();
         measure(&series, 2, |sample| {

@@ -89,6 +89,34 @@ impl Part {
         );
     }
 
+    /// A number of requests a second.
+    pub fn rate(&mut self, name: String, rate: Median) {
+        println!(
+            "{name:<44} {:>12.1} requests/s  [{:.1} … {:.1}]",
+            rate.value, rate.low, rate.high
+        );
+        self.entries.insert(
+            name,
+            json!({"requests_per_s": rate.value, "low": rate.low, "high": rate.high}),
+        );
+    }
+
+    /// How many times that of another the value of this name is, taken pair by pair.
+    pub fn ratio(&mut self, name: String, ratio: Median, to: &str) {
+        println!(
+            "{:<44} {:>12.4} × {to}  [{:.4} … {:.4}]",
+            "", ratio.value, ratio.low, ratio.high
+        );
+        let entry = self.entries.entry(name).or_insert_with(|| json!({}));
+        for (end, value) in [
+            ("", ratio.value),
+            ("_low", ratio.low),
+            ("_high", ratio.high),
+        ] {
+            entry[format!("times_{to}{end}")] = json!(value);
+        }
+    }
+
     /// One number that is no time; `unit` is the key it is found under.
     pub fn number(&mut self, name: String, unit: &str, number: f64) {
         println!("{name:<44} {number:>12.4} {unit}");

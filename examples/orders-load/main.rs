@@ -1,6 +1,7 @@
-//! `orders-load`: asks `orders` for work at a fixed rate, for a fixed time, over loopback only.
+//! `orders-load`: asks `orders` for work for a fixed time, over loopback only, at a fixed rate or as fast as
+//! it is answered.
 //!
-//! Each connection has its own timetable. A request that could not be sent when it was due, since
+//! At a fixed rate each connection has its own timetable. A request that could not be sent when it was due, since
 //! the one before was slow, is still measured from the time it was due: otherwise a service that
 //! stands still for a second would show one slow request instead of all that waited.
 //!
@@ -58,9 +59,12 @@ fn drive(options: &Options, number: u32, start: Instant) -> Report {
     };
     let mut report = Report::default();
     let mut last_order = None;
-    let interval = Duration::from_secs_f64(f64::from(options.connections) / options.rate);
+    let connections = f64::from(options.connections);
+    let interval = options
+        .rate
+        .map(|rate| Duration::from_secs_f64(connections / rate));
     // The connections' timetables interleave.
-    let mut due = start + interval * number / options.connections;
+    let mut due = start + interval.unwrap_or_default() * number / options.connections;
     let end = start + options.duration;
     for turn in u64::from(number).. {
         if due >= end {
@@ -82,7 +86,10 @@ fn drive(options: &Options, number: u32, start: Instant) -> Report {
                 break;
             }
         }
-        due += interval;
+        due = match interval {
+            Some(interval) => due + interval,
+            None => Instant::now(),
+        };
         // Far behind, the rest of the timetable is dropped, so that the driver ends in time.
         if Instant::now() > end + Duration::from_secs(5) {
             report.fail("more than five seconds behind the timetable".to_owned());

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 /// What `--help` prints.
 pub(crate) const HELP: &str = "\
-usage: orders-load [http://]ADDRESS:PORT [--rate N] [--seconds N] [--connections N]
+usage: orders-load [http://]ADDRESS:PORT [--rate N|max] [--seconds N] [--connections N]
 
   ADDRESS        where `orders` listens; a loopback address
-  --rate         requests per second, all connections together, 1 to 10000  (200)
+  --rate         requests per second, all connections together, 1 to 10000, or `max`: each
+                 connection asks as soon as it was answered                 (200)
   --seconds      how long, 1 to 600                                         (5)
   --connections  1 to 64                                                    (4)
 ";
@@ -18,8 +19,8 @@ usage: orders-load [http://]ADDRESS:PORT [--rate N] [--seconds N] [--connections
 pub(crate) struct Options {
     /// The service.
     pub(crate) address: SocketAddr,
-    /// Requests per second.
-    pub(crate) rate: f64,
+    /// Requests per second; `None` asks as soon as there was an answer.
+    pub(crate) rate: Option<f64>,
     /// How long.
     pub(crate) duration: Duration,
     /// Connections, each with a thread.
@@ -32,20 +33,25 @@ impl Options {
         mut arguments: impl Iterator<Item = String>,
     ) -> Result<Option<Options>, String> {
         let mut address = None;
-        let (mut rate, mut seconds, mut connections) = (200, 5, 4);
+        let (mut rate, mut seconds, mut connections) = (Some(200), 5, 4);
         while let Some(argument) = arguments.next() {
-            let mut number = |limit| bounded(&argument, arguments.next(), limit);
+            let mut value = || arguments.next();
             match argument.as_str() {
                 "-h" | "--help" => return Ok(None),
-                "--rate" => rate = number(10_000)?,
-                "--seconds" => seconds = number(600)?,
-                "--connections" => connections = number(64)?,
+                "--rate" => {
+                    rate = match value() {
+                        Some(text) if text == "max" => None,
+                        text => Some(bounded("--rate", text, 10_000)?),
+                    }
+                }
+                "--seconds" => seconds = bounded("--seconds", value(), 600)?,
+                "--connections" => connections = bounded("--connections", value(), 64)?,
                 text => address = Some(loopback(text)?),
             }
         }
         Ok(Some(Options {
             address: address.ok_or("where does the service listen?")?,
-            rate: f64::from(rate),
+            rate: rate.map(f64::from),
             duration: Duration::from_secs(u64::from(seconds)),
             connections,
         }))

@@ -59,10 +59,12 @@ impl Report {
     pub(crate) fn render(&self, options: &Options, elapsed: Duration) -> String {
         let answers = self.latencies.len();
         let rate = answers as f64 / elapsed.as_secs_f64();
+        let asked = options
+            .rate
+            .map_or("max".to_owned(), |rate| rate.to_string());
         let mut text = format!(
-            "{answers} answers in {:.1} s: {rate:.1} requests/s (asked for {})\n",
+            "{answers} answers in {:.1} s: {rate:.1} requests/s (asked for {asked})\n",
             elapsed.as_secs_f64(),
-            options.rate
         );
         text.push_str("latency ms:");
         for (name, part) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)] {

@@ -86,6 +86,22 @@ fn every_request_is_answered_and_each_eighth_turn_is_declined() {
 }
 
 #[test]
+fn at_rate_max_a_connection_asks_as_soon_as_it_was_answered() {
+    let data = Scratch::create("orders-max");
+    let service = Service::start(&["--data", data.0.to_str().expect("text"), "--no-fsync"]);
+    let arguments = ["--rate", "max", "--seconds", "1", "--connections", "1"];
+    let (good, text) = service.load(&arguments);
+    assert!(good && text.contains("(asked for max)"), "{text}");
+    let number = |word: &str| -> Option<usize> { word.parse().ok() };
+    let answers = text.split(' ').next().and_then(number).expect("a number");
+    let declined = text.split("402 × ").nth(1);
+    let declined = declined.and_then(|rest| number(rest.split_whitespace().next()?));
+    // No turn is left out: turns 7, 15, 23, … are declined.
+    assert!(answers > 8, "{text}");
+    assert_eq!(declined, Some(answers / 8), "{text}");
+}
+
+#[test]
 fn an_order_is_found_after_a_restart() {
     let data = Scratch::create("orders-restart");
     let directory = data.0.to_str().expect("text");

@@ -40,20 +40,26 @@ pub(crate) enum Length {
 pub(crate) fn run(length: Length) -> Result<(), Error> {
     setup::build()?;
     setup::counting();
+    setup::peers();
     let target = target_directory()?;
     let directory = target.join("bench");
     let parts = directory.join("parts");
     clear(&parts)?;
 
     // Built before the clock: only what is measured from here on belongs to this run.
-    let benches = [
+    let mut benches = vec![
         "bench",
         "--package",
         "tracebraid-benches",
         "--benches",
         "--no-fail-fast",
     ];
+    if setup::has_cpp() {
+        benches.extend(["--features", "tracy"]);
+    }
     process::run(cargo(&benches).arg("--no-run"))?;
+    let programs = ["--package", "bridge-cli", "--package", "examples", "--bins"];
+    process::run(cargo(&["build", "--release"]).args(programs))?;
     let start = SystemTime::now();
     let mut command = cargo(&benches);
     command.env("TRACEBRAID_BENCH_PARTS", &parts);

@@ -128,6 +128,46 @@ const EMULATE: &[Need] = &[
     },
 ];
 
+/// To have others beside us in the same run.
+const PEERS: &[Need] = &[
+    Need {
+        sign: Sign::Program("lttng-sessiond"),
+        why: "to record LTTng-UST's events",
+        apt: "lttng-tools",
+        dnf: "lttng-tools",
+    },
+    Need {
+        sign: Sign::Header("lttng/tracepoint.h"),
+        why: "to build LTTng-UST's events",
+        apt: "liblttng-ust-dev",
+        dnf: "lttng-ust-devel",
+    },
+    Need {
+        sign: Sign::Program("c++"),
+        why: "to build Tracy's client",
+        apt: "g++",
+        dnf: "gcc-c++",
+    },
+    Need {
+        sign: Sign::Program("strace"),
+        why: "to trace the example service with it",
+        apt: "strace",
+        dnf: "strace",
+    },
+    Need {
+        sign: Sign::Program("bpftrace"),
+        why: "to trace the example service with it",
+        apt: "bpftrace",
+        dnf: "bpftrace",
+    },
+    Need {
+        sign: Sign::Program("perf"),
+        why: "to trace the example service with it",
+        apt: "linux-perf",
+        dnf: "perf",
+    },
+];
+
 /// To lint: what rustup brings.
 const LINTERS: &[(&str, &str)] = &[("rustfmt", "fmt"), ("clippy", "clippy")];
 
@@ -154,6 +194,21 @@ pub(crate) fn counting() {
 /// As [`build`].
 pub(crate) fn emulation() -> Result<(), Error> {
     install(EMULATE)
+}
+
+/// Installs the peers of the benches, as far as they are to be had: a row of one that is not says so.
+pub(crate) fn peers() {
+    // One at a time: a distribution that has no package of a name refuses all that is asked with it.
+    for need in PEERS {
+        if let Err(error) = install(std::slice::from_ref(need)) {
+            println!("not measured beside us: {}: {error}", need.sign.name());
+        }
+    }
+}
+
+/// Whether Tracy's client can be built.
+pub(crate) fn has_cpp() -> bool {
+    process::find_program("c++").is_some()
 }
 
 /// Installs those needs that are not met.

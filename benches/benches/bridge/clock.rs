@@ -12,13 +12,3 @@ pub(crate) fn monotonic_seconds() -> f64 {
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
-
-/// Asks a child to end, as Ctrl-C would.
-pub(crate) fn interrupt(child: &std::process::Child) -> std::io::Result<()> {
-    let pid = i32::try_from(child.id()).map_err(std::io::Error::other)?;
-    // SAFETY: kill takes two numbers. The child was not waited for, so its pid is nobody else's.
-    match unsafe { libc::kill(pid, libc::SIGINT) } {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error()),
-    }
-}

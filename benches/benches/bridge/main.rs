@@ -14,16 +14,18 @@ mod clock;
 
 use std::error::Error;
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use tracebraid_benches::generated::{self, FUNCTIONS, Flavour, Program};
+use tracebraid_benches::children::{self, interrupt};
+use tracebraid_benches::generated::{FUNCTIONS, Flavour, Program};
 use tracebraid_benches::part::{Bar, Part, Thoroughness};
+use tracebraid_benches::product;
 use tracebraid_benches::statistics::{Median, percentile};
 
-use crate::clock::{interrupt, monotonic_seconds};
+use crate::clock::monotonic_seconds;
 
 /// Events a second of the program.
 const RATE: u32 = 10_000;
@@ -39,8 +41,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         part.skip("bridge", "it takes a release build of bridge-cli");
         return Ok(());
     }
-    let (repetitions, milliseconds) = thoroughness.pick((10, 5000), (6, 1500), (1, 1000));
-    let bridge = build_bridge()?;
+    let (repetitions, milliseconds) = thoroughness.pick((10, 5000), (3, 1000), (1, 1000));
+    let bridge = product::build("bridge-cli", "bridge-cli")?;
     let package = Program {
         flavour: Flavour::Tracebraid,
         events: FUNCTIONS,
@@ -76,21 +78,6 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn is_required() -> bool {
     let required = std::env::var("TRACEBRAID_REQUIRE").unwrap_or_default();
     required.split(',').any(|word| word == "bpf")
-}
-
-fn build_bridge() -> Result<PathBuf, Box<dyn Error>> {
-    let mut command = Command::new(generated::cargo());
-    command.args(["build", "--release", "--quiet", "--package", "bridge-cli"]);
-    if !command
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .status()?
-        .success()
-    {
-        return Err("building bridge-cli failed".into());
-    }
-    Ok(generated::target_directory()?
-        .join("release")
-        .join("bridge-cli"))
 }
 
 /// The program that is attached to; it ends when its input does.
@@ -145,7 +132,8 @@ fn attach(
     read_for: Duration,
 ) -> Result<Result<Run, String>, Box<dyn Error>> {
     let start = Instant::now();
-    let mut child = Command::new(bridge)
+    let mut command = Command::new(bridge);
+    command
         .args([
             "attach",
             "--verbose",
@@ -158,8 +146,8 @@ fn attach(
         ])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+        .stderr(Stdio::piped());
+    let mut child = children::spawn(&mut command)?;
     let errors = child.stderr.take().ok_or("no error output")?;
     let (sender, attached) = mpsc::channel();
     let listener = std::thread::spawn(move || {

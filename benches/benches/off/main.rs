@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 
     let thoroughness = Thoroughness::wanted();
-    let rounds = thoroughness.pick(400, 150, 1);
+    let rounds = thoroughness.pick(400, 80, 1);
     let repetitions = thoroughness.pick(5, 2, 1);
     let mut samples = Samples::default();
     for process in 0..repetitions * Subscriber::ALL.len() {
@@ -71,11 +71,10 @@ fn measure(subscriber: Subscriber, rounds: usize) -> Result<(), Box<dyn Error>> 
             } else {
                 peer.name
             };
-            series.push(Series {
-                name: format!("off/{}/{peer_name}", shape.name()),
-                run: peer.run(shape),
-                elements: shape.sites(),
-            });
+            let name = format!("off/{}/{peer_name}", shape.name());
+            let mut sites = Series::new(name, peer.run(shape));
+            sites.elements = shape.sites();
+            series.push(sites);
         }
     }
     let mut lines = String::new();

@@ -2,12 +2,15 @@
 
 #![allow(unsafe_code)]
 
+use std::error::Error;
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::FromRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+
+use bridge::target::Binary;
 
 /// The first 72 bytes of `struct perf_event_attr`, which is all of it that uprobes need
 /// (`PERF_ATTR_SIZE_VER1` in linux/perf_event.h).
@@ -33,13 +36,39 @@ const FLAG_FD_CLOEXEC: libc::c_ulong = 8;
 /// A probe in this process, from now until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Counter {
+    name: String,
     file: File,
+}
+
+/// A counter on each place of each probe that these providers have in this program.
+pub(crate) fn on_providers(providers: &[&str]) -> Result<Vec<Counter>, Box<dyn Error>> {
+    let program = std::env::current_exe()?;
+    let binary = Binary::open(&program)?;
+    let ours = binary.tracepoints().iter();
+    let ours = ours.map(|point| (&point.provider, &point.name, point.attachable()));
+    let theirs = binary.usdt_probes().iter();
+    let theirs = theirs.map(|probe| (&probe.provider, &probe.name, probe.attachable()));
+    let mut counters = Vec::new();
+    for (provider, name, probe) in ours.chain(theirs) {
+        if !providers.contains(&provider.as_str()) {
+            continue;
+        }
+        for location in &probe.locations {
+            let name = format!("{provider}:{name}");
+            let (offset, semaphore) = (location.offset, location.semaphore);
+            counters.push(Counter::attach(name, &program, offset, semaphore)?);
+        }
+    }
+    match counters.is_empty() {
+        false => Ok(counters),
+        true => Err("this program has no probe that can be attached".into()),
+    }
 }
 
 impl Counter {
     /// Attaches to an instruction of a file, for this process's threads to come and the calling one.
     /// A semaphore's offset of 0 means none.
-    pub(crate) fn attach(binary: &Path, offset: u64, semaphore: u64) -> io::Result<Counter> {
+    fn attach(name: String, binary: &Path, offset: u64, semaphore: u64) -> io::Result<Counter> {
         let kind = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
         let kind = kind.trim().parse().map_err(io::Error::other)?;
         let path = CString::new(binary.as_os_str().as_bytes())?;
@@ -69,7 +98,12 @@ impl Counter {
         }
         // SAFETY: a file descriptor that the kernel just gave us, and nobody else has.
         let file = unsafe { File::from_raw_fd(fd as i32) };
-        Ok(Counter { file })
+        Ok(Counter { name, file })
+    }
+
+    /// The probe that is counted: `provider:name`.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Hits so far.
