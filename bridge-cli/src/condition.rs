@@ -8,20 +8,17 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use tracebraid_filter::{
-    ErrorKind as FilterError, Field, Fields, Filter, Type, Value as FilterValue, Values,
-};
-
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Event, Probe, Value, What};
+use crate::event::{Event, Probe, What};
+use crate::filter::{self, Hits, Machine, ProbeFilter, Refusals};
 use crate::selector::{Scope, Selector};
 
 /// See the module's page.
 #[derive(Clone, Debug)]
 pub struct Condition {
     text: String,
+    /// EVENT, and FILTER behind it.
     selector: Selector,
-    filter: Option<String>,
 }
 
 impl Condition {
@@ -32,7 +29,7 @@ impl Condition {
     /// is empty or not even balanced.
     pub fn parse(text: &str) -> Result<Condition> {
         let (event, filter) = match text.split_once(" if ") {
-            Some((event, filter)) => (event, Some(filter)),
+            Some((event, filter)) => (event, Some(filter.to_owned())),
             None => (text, None),
         };
         let selector = Selector::parse(event.trim())?;
@@ -43,25 +40,34 @@ impl Condition {
             )
             .hint("write PROVIDER:NAME if FILTER"));
         }
-        if let Some(filter) = filter {
+        let mut refusals = Refusals::default();
+        if let Some(filter) = &filter {
             // Fields are not known yet; that quotes and parentheses match and something is compared is.
-            match Filter::parse(filter, &NoField) {
-                Err(error) if error.kind() != FilterError::FieldNotFound => {
-                    return Err(bad_filter(text, &error));
-                }
-                _ => {}
-            }
+            filter::check(0, filter, &mut refusals);
         }
-        Ok(Condition {
+        let condition = Condition {
             text: text.to_owned(),
-            selector,
-            filter: filter.map(str::to_owned),
-        })
+            selector: selector.with_filters(filter.into_iter().collect()),
+        };
+        Error::several(condition.errors(refusals)).map_or(Ok(condition), Err)
     }
 
     /// Whether hits of a tracepoint may be meant.
     pub fn is_about(&self, group: &str, name: &str) -> bool {
         self.selector.matches(group, name)
+    }
+
+    /// Reads the filter for a tracepoint.
+    fn read(&self, probe: &Probe, machine: &Machine, refusals: &mut Refusals) -> Hits {
+        if !self.is_about(&probe.group, &probe.name) {
+            return Hits::None;
+        }
+        let own = [(0, self.selector.filters.as_slice())];
+        ProbeFilter::read(own.into_iter(), probe, machine, refusals)
+    }
+
+    fn errors(&self, refusals: Refusals) -> Vec<Error> {
+        refusals.into_errors(|_| format!("--snapshot-when {:?}", self.text))
     }
 }
 
@@ -71,26 +77,14 @@ impl fmt::Display for Condition {
     }
 }
 
-fn bad_filter(text: &str, error: &tracebraid_filter::Error) -> Error {
-    Error::new(ErrorKind::Usage, format!("the condition {text:?}")).because(error.to_string())
-}
-
 /// Conditions, with their filters as they are read for each tracepoint.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Conditions {
     conditions: Vec<Condition>,
-    /// By the probe's address, which the `Arc` keeps from being used again: a filter a condition.
-    read: HashMap<usize, (Arc<Probe>, Vec<Read>)>,
+    machine: Machine,
+    /// By the probe's address, which the `Arc` keeps from being used again: what each condition says of it.
+    read: HashMap<usize, (Arc<Probe>, Vec<Hits>)>,
     warnings: Vec<String>,
-}
-
-#[derive(Debug)]
-enum Read {
-    /// The condition is about other tracepoints, or its filter cannot be read for this one.
-    Never,
-    /// Every hit.
-    Always,
-    Filter(Filter),
 }
 
 impl Conditions {
@@ -98,7 +92,9 @@ impl Conditions {
     pub fn new(conditions: Vec<Condition>) -> Conditions {
         Conditions {
             conditions,
-            ..Conditions::default()
+            machine: Machine::this(None),
+            read: HashMap::new(),
+            warnings: Vec::new(),
         }
     }
 
@@ -132,7 +128,11 @@ impl Conditions {
                     .hint("-e says which are; bridge-cli list shows them"),
                 );
             }
-            wrong.extend(about.filter_map(|probe| read_for(condition, probe).err()));
+            let mut refusals = Refusals::default();
+            for probe in about {
+                condition.read(probe, &self.machine, &mut refusals);
+            }
+            wrong.extend(condition.errors(refusals));
         }
         Error::several(wrong).map_or(Ok(()), Err)
     }
@@ -149,20 +149,20 @@ impl Conditions {
         };
         let address = Arc::as_ptr(probe) as usize;
         if !self.read.contains_key(&address) {
-            let read = self.conditions.iter().map(|condition| {
-                read_for(condition, probe).unwrap_or_else(|error| {
-                    self.warnings.push(error.with_causes());
-                    Read::Never
-                })
-            });
-            let read = read.collect();
+            let mut read = Vec::with_capacity(self.conditions.len());
+            for condition in &self.conditions {
+                let mut refusals = Refusals::default();
+                read.push(condition.read(probe, &self.machine, &mut refusals));
+                let errors = condition.errors(refusals);
+                self.warnings.extend(errors.iter().map(Error::with_causes));
+            }
             self.read.insert(address, (Arc::clone(probe), read));
         }
         let (_, read) = self.read.get(&address)?;
-        let index = read.iter().position(|read| match read {
-            Read::Never => false,
-            Read::Always => true,
-            Read::Filter(filter) => filter.matches(&Hit(event)),
+        let index = read.iter().position(|wish| match wish {
+            Hits::None => false,
+            Hits::All => true,
+            Hits::Some(filter) => filter.passes(event),
         })?;
         self.conditions.get(index)
     }
@@ -173,104 +173,10 @@ impl Conditions {
     }
 }
 
-fn read_for(condition: &Condition, probe: &Probe) -> Result<Read> {
-    if !condition.is_about(&probe.group, &probe.name) {
-        return Ok(Read::Never);
-    }
-    match &condition.filter {
-        None => Ok(Read::Always),
-        Some(filter) => Filter::parse(filter, &ProbeFields(probe))
-            .map(Read::Filter)
-            .map_err(|error| bad_filter(&condition.text, &error)),
-    }
-}
-
-/// An event of which nothing is known.
-struct NoField;
-
-impl Fields for NoField {
-    fn field(&self, _name: &str) -> Option<Field> {
-        None
-    }
-}
-
-/// The fields of a tracebraid tracepoint, by the names of their types.
-struct ProbeFields<'a>(&'a Probe);
-
-impl Fields for ProbeFields<'_> {
-    fn field(&self, name: &str) -> Option<Field> {
-        let index = self.0.fields.iter().position(|field| field.name == name)?;
-        Some(Field {
-            index: u16::try_from(index).ok()?,
-            kind: type_of(&self.0.fields[index].type_name)?,
-        })
-    }
-}
-
-/// `u64`, `Option<str>` as a type to compare by.
-fn type_of(name: &str) -> Option<Type> {
-    let inner = name
-        .strip_prefix("Option<")
-        .and_then(|rest| rest.strip_suffix('>'))
-        .unwrap_or(name);
-    let kinds = tracebraid_wire::kind::Kind::ALL;
-    let kind = kinds.iter().find(|kind| kind.name() == inner)?;
-    Some(Type::of(tracebraid_wire::kind::FieldKind {
-        kind: *kind,
-        optional: false,
-    }))
-}
-
-/// An event as filters see it.
-struct Hit<'a>(&'a Event);
-
-impl Values for Hit<'_> {
-    fn value(&self, index: u16) -> FilterValue<'_> {
-        let What::Hit { values, .. } = &self.0.what else {
-            return FilterValue::Missing;
-        };
-        match values.get(usize::from(index)) {
-            Some(Value::Unsigned(value)) => FilterValue::Unsigned(*value),
-            Some(Value::Signed(value)) => FilterValue::Signed(*value),
-            Some(Value::Unsigned128(value)) => FilterValue::UnsignedWide(*value),
-            Some(Value::Signed128(value)) => FilterValue::SignedWide(*value),
-            Some(Value::Bool(value)) => FilterValue::Unsigned((*value).into()),
-            Some(Value::Char(value)) => FilterValue::Unsigned(u64::from(*value)),
-            Some(Value::F32(value)) => FilterValue::Float((*value).into()),
-            Some(Value::F64(value)) => FilterValue::Float(*value),
-            Some(Value::Text { bytes, .. } | Value::Bytes { bytes, .. }) => {
-                FilterValue::Text(bytes)
-            }
-            Some(Value::Pointer(value)) => FilterValue::Unsigned(*value),
-            Some(Value::Duration(value)) => FilterValue::UnsignedWide(value.as_nanos()),
-            Some(
-                Value::Array(_)
-                | Value::Absent
-                | Value::Fault
-                | Value::Unsupported
-                | Value::NotCaptured,
-            )
-            | None => FilterValue::Missing,
-        }
-    }
-
-    fn thread(&self) -> Option<i32> {
-        i32::try_from(self.0.tid).ok()
-    }
-
-    fn cpu(&self) -> Option<u32> {
-        Some(self.0.cpu)
-    }
-
-    fn comm(&self) -> Option<[u8; 16]> {
-        Some(self.0.comm.0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Comm, Origin, Print};
+    use crate::event::{Comm, Origin, Print, Value};
 
     fn probe() -> Arc<Probe> {
         Arc::new(Probe {
@@ -279,7 +185,7 @@ mod tests {
             origin: Origin::Application,
             fields: vec![
                 crate::event::Field::new("ns", "u64"),
-                crate::event::Field::new("user", "str"),
+                crate::event::Field::new("user", "char[]"),
             ],
             print: Print::Plain,
         })

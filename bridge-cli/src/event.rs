@@ -6,6 +6,9 @@
 use std::sync::Arc;
 
 pub use tracebraid_bpf::record::LostReason;
+use tracebraid_filter::Type;
+
+use crate::filter::type_of_name;
 
 /// One line of the stream.
 #[derive(Clone, Debug)]
@@ -112,6 +115,8 @@ pub struct Field {
     pub type_name: String,
     /// How its numbers are read best.
     pub base: Base,
+    /// How filters compare it; `None` where nothing can be compared with it.
+    pub compared: Option<Type>,
 }
 
 impl Event {
@@ -124,13 +129,21 @@ impl Event {
 }
 
 impl Field {
-    /// A field whose numbers are printed in decimal.
+    /// A field whose numbers are printed in decimal, compared as the name of its type says.
     pub fn new(name: impl Into<String>, type_name: impl Into<String>) -> Field {
+        let type_name = type_name.into();
         Field {
             name: name.into(),
-            type_name: type_name.into(),
+            compared: type_of_name(&type_name),
+            type_name,
             base: Base::Decimal,
         }
+    }
+
+    /// The same, compared as this type.
+    #[must_use]
+    pub fn compared(self, compared: Option<Type>) -> Field {
+        Field { compared, ..self }
     }
 }
 

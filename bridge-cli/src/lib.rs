@@ -12,6 +12,7 @@ pub mod doctor;
 pub mod error;
 pub mod event;
 pub mod export;
+pub mod filter;
 pub mod glob;
 pub mod instructions;
 pub mod keys;

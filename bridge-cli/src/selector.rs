@@ -6,7 +6,8 @@
 //! usdt:PATH:PROVIDER:NAME    the tracepoints of one file; PATH `*` is every file of the target
 //! tracepoint:CATEGORY:NAME   the kernel's (also `tp:…`)
 //! ```
-//! PROVIDER, CATEGORY and NAME are patterns ([`Glob`]).
+//! PROVIDER, CATEGORY and NAME are patterns ([`Glob`]). Filters behind it say which hits are meant; they are
+//! read when it is known of which tracepoints.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ use std::path::PathBuf;
 use crate::error::{Error, ErrorKind, Result};
 use crate::glob::Glob;
 
-/// One `-e`.
+/// One `-e`, and the filters behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
     text: String,
@@ -24,6 +25,8 @@ pub struct Selector {
     pub group: Glob,
     /// The tracepoint's name.
     pub name: Glob,
+    /// What has to hold of a hit, all of it (docs/filters.md).
+    pub filters: Vec<String>,
 }
 
 /// See [`Selector::scope`].
@@ -79,7 +82,19 @@ impl Selector {
             scope,
             group: Glob::new(group),
             name: Glob::new(name),
+            filters: Vec::new(),
         })
+    }
+
+    /// The same with filters that have to hold of a hit.
+    #[must_use]
+    pub fn with_filters(self, filters: Vec<String>) -> Selector {
+        Selector { filters, ..self }
+    }
+
+    /// Whether not every hit is meant.
+    pub fn is_filtered(&self) -> bool {
+        !self.filters.is_empty()
     }
 
     /// Whether it is content with nothing for now: `usdt:*:…` also means what is loaded later.

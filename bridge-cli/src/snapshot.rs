@@ -9,8 +9,9 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::Event;
+use crate::event::{Event, Probe};
 use crate::export::{self, Outcome, Sink};
+use crate::filter::{self, Hits, Machine, ProbeFilter, Refusal, Refusals};
 use crate::selector::{Scope, Selector};
 use crate::source::sdk_ring;
 
@@ -66,14 +67,36 @@ pub fn run(options: &Options) -> Result<Taken> {
             ));
         }
     }
-    let means = |group: &str, name: &str| {
-        let selectors = &options.selectors;
-        selectors.is_empty() || selectors.iter().any(|it| it.matches(group, name))
+    let mut refusals = Refusals::default();
+    let machine = Machine::this(None);
+    let mut wish = |probe: &Probe| {
+        if options.selectors.is_empty() {
+            return Hits::All;
+        }
+        let all = options.selectors.iter().enumerate();
+        let those = all.filter(|(_, selector)| selector.matches(&probe.group, &probe.name));
+        let filters = those.map(|(index, selector)| (index, selector.filters.as_slice()));
+        ProbeFilter::read(filters, probe, &machine, &mut refusals)
     };
     let held = match &options.of {
-        Of::Process(pid) => sdk_ring::held_by(*pid, means)?,
-        Of::Core(path) => sdk_ring::held_in(path, means)?,
+        Of::Process(pid) => sdk_ring::held_by(*pid, &mut wish)?,
+        Of::Core(path) => sdk_ring::held_in(path, &mut wish)?,
     };
+    for (index, selector) in options.selectors.iter().enumerate() {
+        if refusals.have_seen(index) {
+            continue;
+        }
+        for filter in &selector.filters {
+            filter::check(index, filter, &mut refusals);
+        }
+    }
+    let named = |refusal: &Refusal| match options.selectors.get(refusal.of) {
+        Some(selector) => format!("-e {selector}"),
+        None => "--filter".to_owned(),
+    };
+    if let Some(error) = Error::several(refusals.into_errors(named)) {
+        return Err(error);
+    }
     let times = held.events.first().zip(held.events.last());
     let taken = Taken {
         events: held.events.len(),

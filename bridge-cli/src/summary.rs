@@ -1,8 +1,9 @@
 //! The table at the end: for every probe what was printed, what was hit, and what was lost where.
 //!
 //! `hits` is counted by the kernel side at the probe itself, `events` by the bridge as it hands them to
-//! the output. Every hit is one or the other: hits = events + lost, and where that is not so the table
-//! says by how much. Misses are hits that the kernel did not let the probe see (its guard against
+//! the output; of a hit that its filter did not let pass there is neither more than the number `filtered`.
+//! Every hit is one of them: hits = events + filtered + lost, and where that is not so the table says by how
+//! much. Misses are hits that the kernel did not let the probe see (its guard against
 //! recursion); where a kernel does not count them there is a `?`.
 
 use std::fmt::Write as _;
@@ -20,6 +21,8 @@ pub struct Row {
     pub events: u64,
     /// Hits counted at the probe.
     pub hits: u64,
+    /// Hits that did not pass the probe's filter.
+    pub filtered: u64,
     /// Hits that the kernel kept from the probe; `None` where it does not count them.
     pub misses: Option<u64>,
     /// Where events were lost: why, on which CPU ([`Lost::UNKNOWN_CPU`] where that is not known), how many.
@@ -39,6 +42,8 @@ pub struct Summary {
     pub late: u64,
     /// Events that are in the table and were not written: the output had ended.
     pub unwritten: u64,
+    /// Whether there were filters: what they refused has a column then.
+    pub has_filters: bool,
     /// What the bridge itself took.
     pub cpu: CpuTime,
 }
@@ -72,6 +77,7 @@ impl Row {
     pub fn add(&mut self, other: &Row) {
         self.events += other.events;
         self.hits += other.hits;
+        self.filtered += other.filtered;
         self.misses = self.misses.zip(other.misses).map(|(one, two)| one + two);
         self.lost.extend_from_slice(&other.lost);
     }
@@ -96,8 +102,13 @@ impl Summary {
             .flat_map(|row| &row.lost)
             .map(|place| place.2)
             .sum();
+        let filtered: u64 = self.rows.iter().map(|row| row.filtered).sum();
+        let filtered = match self.has_filters {
+            true => format!("{filtered} filtered out, "),
+            false => String::new(),
+        };
         let mut out = format!(
-            "bridge-cli: {events} events in {:.2} s, {lost} lost, {} probes without a hit\n",
+            "bridge-cli: {events} events in {:.2} s, {filtered}{lost} lost, {} probes without a hit\n",
             self.duration.as_secs_f64(),
             self.silent
         );
@@ -134,10 +145,19 @@ impl Summary {
             .max()
             .unwrap_or(0)
             .max(5);
+        let column = |text: &str| match self.has_filters {
+            true => format!(" {text:>12}"),
+            false => String::new(),
+        };
         let _ = writeln!(
             out,
-            "  {:<width$} {:>12} {:>12} {:>8} {:>10}",
-            "probe", "events", "hits", "misses", "lost"
+            "  {:<width$} {:>12} {:>12}{} {:>8} {:>10}",
+            "probe",
+            "events",
+            "hits",
+            column("filtered"),
+            "misses",
+            "lost"
         );
         for row in &self.rows {
             let misses = row
@@ -145,14 +165,15 @@ impl Summary {
                 .map_or_else(|| "?".to_owned(), |misses| misses.to_string());
             let _ = write!(
                 out,
-                "  {:<width$} {:>12} {:>12} {misses:>8} {:>10}",
+                "  {:<width$} {:>12} {:>12}{} {misses:>8} {:>10}",
                 row.name,
                 row.events,
                 row.hits,
+                column(&row.filtered.to_string()),
                 row.lost()
             );
             row.places(&mut out);
-            let accounted = row.events + row.lost();
+            let accounted = row.events + row.filtered + row.lost();
             if accounted != row.hits {
                 let _ = write!(out, "  ({} unaccounted)", row.hits.abs_diff(accounted));
             }
@@ -236,6 +257,25 @@ mod tests {
         }
         .render();
         assert!(text.contains("(10 unaccounted)"), "{text}");
+    }
+
+    #[test]
+    fn hits_that_were_filtered_out_have_a_column_where_there_are_filters() {
+        let row = Row {
+            filtered: 10,
+            ..row()
+        };
+        let with = Summary {
+            rows: vec![row],
+            has_filters: true,
+            ..Summary::default()
+        };
+        let text = with.render();
+        assert!(text.contains(" 10 filtered out, 0 lost"), "{text}");
+        assert!(text.contains("filtered   misses"), "{text}");
+        assert!(!text.contains("unaccounted"), "{text}");
+        let without = Summary::default().render();
+        assert!(!without.contains("filtered"), "{without}");
     }
 
     #[test]

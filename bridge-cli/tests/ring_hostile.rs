@@ -4,6 +4,7 @@
 //! bridge reads on where it can, says once what it cannot, ends in order, and takes no memory by a number
 //! that the target wrote.
 
+mod foreign_region;
 mod ring_program;
 mod support;
 
@@ -12,56 +13,12 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
+use foreign_region::Region;
 use nix::sys::signal::Signal;
 use ring_program::{Program, seq};
 use support::{Attached, Ran, run_bridge, test};
 use tracebraid_ring::Geometry;
 use tracebraid_wire::region::{self, Group, Header};
-
-/// A program's region, written from outside.
-struct Region {
-    file: File,
-    header: Header,
-}
-
-impl Region {
-    fn of(program: &Program) -> Region {
-        let folder = format!("/proc/{}/fd", program.pid);
-        let path = std::fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .find(|path| {
-                std::fs::read_link(path)
-                    .is_ok_and(|link| link.ends_with("memfd:tracebraid (deleted)"))
-            })
-            .expect("a region");
-        let file = File::options().read(true).write(true).open(path).unwrap();
-        let mut bytes = [0; region::HEADER_BYTES];
-        file.read_exact_at(&mut bytes, 0).unwrap();
-        let header = Header::parse(&bytes).unwrap();
-        Region { file, header }
-    }
-
-    fn geometry(&self) -> Geometry {
-        let rings = self.header.rings as usize;
-        let header = region::header_bytes(rings).next_multiple_of(Geometry::PAGE);
-        Geometry::new(header, rings, self.header.ring_bytes as usize).unwrap()
-    }
-
-    fn write(&self, at: usize, bytes: &[u8]) {
-        self.file.write_all_at(bytes, at as u64).unwrap();
-    }
-
-    /// The head of a ring's control block.
-    fn head(&self, ring: usize) -> usize {
-        self.geometry().header_bytes() + 256 * ring
-    }
-
-    fn rings(&self, group: Group) -> std::ops::Range<usize> {
-        let cpus = self.header.cpu_rings as usize;
-        group.first(cpus)..group.first(cpus) + cpus
-    }
-}
 
 fn attach(program: &Program, more: &[&str]) -> Attached {
     let pid = program.pid.to_string();
@@ -102,7 +59,7 @@ fn main() {
             || {
                 for jump in [u64::MAX, 1 << 40, 3] {
                     let mut program = Program::start("ticks 20");
-                    let region = Region::of(&program);
+                    let region = Region::of(program.pid);
                     let attached = attach(&program, &[]);
                     // A locked ring, which this program does not use itself.
                     let ring = region.rings(Group::OwnLocked).start;
@@ -131,7 +88,7 @@ fn main() {
             || {
                 for length in [0_u16, 1, 4, u16::MAX] {
                     let mut program = Program::start("ticks 20");
-                    let region = Region::of(&program);
+                    let region = Region::of(program.pid);
                     let attached = attach(&program, &[]);
                     let ring = region.rings(Group::OwnLocked).start;
                     let data = region.geometry().data_offset(ring);
@@ -150,7 +107,7 @@ fn main() {
             "times_that_have_not_come_yet_are_taken_for_now_and_hold_nobody_up",
             || {
                 let mut program = Program::start("ticks 20");
-                let region = Region::of(&program);
+                let region = Region::of(program.pid);
                 let attached = attach(&program, &[]);
                 let ring = region.rings(Group::OwnLocked).start;
                 let data = region.geometry().data_offset(ring);
@@ -177,7 +134,7 @@ fn main() {
         ),
         test("no_byte_of_a_header_makes_the_bridge_crash_or_hang", || {
             let program = Program::start("ticks 1");
-            let region = Region::of(&program);
+            let region = Region::of(program.pid);
             let good = region.header.encode();
             let mut noise = Noise(0x9e37_79b9_7f4a_7c15);
             let pid = program.pid.to_string();
@@ -203,7 +160,7 @@ fn main() {
         }),
         test("a_newer_region_is_refused_and_its_version_said", || {
             let program = Program::start("ticks 1");
-            let region = Region::of(&program);
+            let region = Region::of(program.pid);
             region.write(8, &7_u32.to_le_bytes());
             let ran = run_bridge(&[
                 "attach",
@@ -221,7 +178,7 @@ fn main() {
         }),
         test("a_region_cannot_be_resized_under_its_reader", || {
             let mut program = Program::start("ticks 20");
-            let region = Region::of(&program);
+            let region = Region::of(program.pid);
             let attached = attach(&program, &[]);
             let size = region.file.metadata().unwrap().len();
             for length in [0, size / 2, size * 2] {
@@ -235,7 +192,7 @@ fn main() {
         test("a_memfd_that_could_shrink_is_no_region", || {
             // Another process's memfd of the right name, with a good header, and no seal.
             let mut program = Program::start("ticks 1");
-            let header = Region::of(&program).header;
+            let header = Region::of(program.pid).header;
             let stand_in = stand_in(&header);
             let ran = run_bridge(&["snapshot", "-p", &std::process::id().to_string()]);
             drop(stand_in);
@@ -251,7 +208,7 @@ fn main() {
             while Instant::now() < end {
                 rounds += 1;
                 let mut program = Program::start("ticks 20");
-                let region = Region::of(&program);
+                let region = Region::of(program.pid);
                 let attached = attach(&program, &["-T", "0.3"]);
                 let size = region.geometry().file_bytes() as u64;
                 let controls = region.geometry().header_bytes() as u64;

@@ -111,6 +111,18 @@ impl Bridge {
         }
     }
 
+    /// Hits of an event that its filter refused so far.
+    fn filtered(&self, event: u16) -> u32 {
+        let cpus = self.consumers.len() / region::Group::ALL.len();
+        let on = |cpu| {
+            let at = region::filtered_offset(false, cpus, cpu, event);
+            // SAFETY: within the header area and aligned; both sides use it as an atomic.
+            let count: &AtomicU32 = unsafe { &*self.region.header().add(at).cast() };
+            count.load(Ordering::Relaxed)
+        };
+        (0..cpus).map(on).sum()
+    }
+
     /// Takes the records: event and body.
     fn records(&mut self) -> Vec<(u16, Vec<u8>)> {
         let mut records = Vec::new();
@@ -180,7 +192,7 @@ fn plain(number: u64) {
 }
 
 #[test]
-fn only_what_passes_its_filter_is_in_the_ring() {
+fn only_what_passes_its_filter_is_in_the_ring_and_the_others_are_counted() {
     let mut bridge = bridge();
     let (kinds, text) = (bridge.event("every_kind"), bridge.event("with_text"));
     let thread = thread_number();
@@ -188,11 +200,15 @@ fn only_what_passes_its_filter_is_in_the_ring() {
     unsafe { libc::prctl(libc::PR_SET_NAME, c"passing".as_ptr()) };
     let mut passing = |event: u16, filter: &str| {
         bridge.want(&[(event, WANTED_FILTERED, filter)]);
+        let before = bridge.filtered(event);
         for number in 0..10 {
             every_kind(number, (number % 3 != 0).then_some("alice"));
             with_text(number, b"\xff.", &[number as u32, 7]);
         }
-        bridge.numbers(event)
+        let numbers = bridge.numbers(event);
+        let filtered = bridge.filtered(event) - before;
+        assert_eq!(numbers.len() + filtered as usize, 10, "{filter}");
+        numbers
     };
     for (filter, numbers) in [
         ("number == 3", &[3][..]),

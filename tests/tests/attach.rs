@@ -63,6 +63,10 @@ const BOTH: &[OfWay] = &[
         counts::exact_with_a_slow_reader,
     ),
     (
+        "every_hit_is_printed_filtered_out_or_counted",
+        counts::exact_with_filters,
+    ),
+    (
         "ctrl_c_leaves_no_hit_behind",
         counts::exact_when_interrupted,
     ),

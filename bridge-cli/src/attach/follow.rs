@@ -102,7 +102,7 @@ impl Follow {
         }
         let resolved = self.resolver.resolve_later(&self.process, &listed())?;
         self.mapped.extend(mapped);
-        Ok(if resolved.is_empty() {
+        Ok(if resolved.is_empty() && resolved.warnings.is_empty() {
             None
         } else {
             Some(resolved)

@@ -194,6 +194,9 @@ pub fn run(options: &Options, say: &mut dyn FnMut(Note)) -> Result<Ended> {
     if let Some(held) = held {
         attached.command = Some(held.release()?);
     }
+    if let Some(filters) = attached.filters() {
+        say(Note::Detail(filters));
+    }
     say(Note::Attached {
         probes: attached.probes(),
         took: start.elapsed(),

@@ -5,7 +5,7 @@ use crate::event::Event;
 use crate::merge::{Counts, Merge};
 use crate::source::bpf_ring::BpfRings;
 use crate::source::sdk_ring::SdkRings;
-use crate::source::{Count, LostPlaces, Rings, Share};
+use crate::source::{Count, Rings, Share};
 
 /// Events that the merge may hold back. In the ordinary course it holds one round's worth.
 const HELD: usize = 1 << 20;
@@ -29,8 +29,8 @@ struct Source<R> {
 pub(super) struct Finished {
     /// The last events, in order.
     pub(super) events: Vec<Event>,
-    /// Of all sources, by probe, with where events were lost.
-    pub(super) counts: Vec<(Count, LostPlaces)>,
+    /// Of all sources, by probe.
+    pub(super) counts: Vec<Count>,
     /// How the merge went.
     pub(super) merge: Counts,
     /// Warnings since the last round.

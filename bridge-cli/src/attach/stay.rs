@@ -18,9 +18,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, What};
 use crate::launch::Running;
 use crate::resolve::Resolved;
+use crate::source::Count;
 use crate::source::bpf_ring::BpfRings;
 use crate::source::sdk_ring::SdkRings;
-use crate::source::{Count, LostPlaces};
 use crate::summary::{self, Row, Summary};
 use crate::target::Binary;
 
@@ -47,6 +47,10 @@ pub(super) struct Attached {
     /// Filter and sizes of further sessions.
     spec: Spec,
     names: HashMap<ProbeId, String>,
+    /// How many probes have a filter that is evaluated over their decoded events.
+    filters: usize,
+    /// Whether anything is filtered.
+    has_filters: bool,
     follow: Option<Follow>,
     /// Where only snapshots are printed.
     recorder: Option<FlightRecorder>,
@@ -97,6 +101,8 @@ impl Attached {
             descent,
             spec,
             names: HashMap::new(),
+            filters: 0,
+            has_filters: false,
             follow,
             recorder: recorder.map(FlightRecorder::new),
             target_is_gone: false,
@@ -133,9 +139,12 @@ impl Attached {
             binaries,
             recorded,
             has_keys,
+            filters,
             ..
         } = resolved;
         self.names.extend(names);
+        self.filters += filters.len();
+        self.has_filters |= !filters.is_empty() || recorded.iter().any(|it| it.filter.is_some());
         if let Some(rings) = self.pump.sdk().filter(|_| !recorded.is_empty()) {
             rings.want(recorded);
         }
@@ -156,7 +165,7 @@ impl Attached {
             Some(target) => self.descent.family(target)?,
             None => None,
         };
-        let rings = BpfRings::start(&spec, decoders, family).map_err(|error| {
+        let rings = BpfRings::start(&spec, decoders, filters, family).map_err(|error| {
             let shown = |error: Error, binary: &Binary| {
                 let internal = binary.open_path().display().to_string();
                 error.showing(&internal, &binary.path().display().to_string())
@@ -171,6 +180,15 @@ impl Attached {
             self.outside.look_and_wait(&followed, say);
         }
         Ok(())
+    }
+
+    /// Who evaluates filters, where there are any.
+    pub(super) fn filters(&mut self) -> Option<String> {
+        let (programs, bridge) = self.pump.sdk().map_or((0, 0), |rings| rings.filters());
+        let bridge = bridge + self.filters;
+        (programs + bridge > 0).then(|| {
+            format!("filters of {programs} tracepoints are evaluated by the program, of {bridge} by the bridge")
+        })
     }
 
     /// Hands events over until something ends it.
@@ -281,6 +299,9 @@ impl Attached {
             return;
         };
         rings.look();
+        for detail in rings.take_details() {
+            say(Note::Detail(detail));
+        }
         if self.may_fall_back && !rings.is_awaited() {
             self.may_fall_back = false;
             if !rings.has_helper() {
@@ -299,7 +320,10 @@ impl Attached {
         if unknown.is_empty() {
             return;
         }
-        let resolved = follow.listed(&unknown);
+        let mut resolved = follow.listed(&unknown);
+        for warning in resolved.warnings.drain(..) {
+            say(Note::Warning(warning));
+        }
         let names: Vec<String> = resolved.names.iter().map(|name| name.1.clone()).collect();
         if names.is_empty() {
             return;
@@ -336,6 +360,9 @@ impl Attached {
                     .warnings
                     .drain(..)
                     .for_each(|warning| say(Note::Warning(warning)));
+                if names.is_empty() {
+                    return;
+                }
                 self.add(resolved, say).map(|()| names)
             }
             Err(error) => Err(error),
@@ -392,7 +419,7 @@ impl Attached {
             hand_over(chunk, &writer, &mut go_on);
         }
         let (output, written) = writer.finish(&mut go_on);
-        let delivered: u64 = counts.iter().map(|(count, _)| count.delivered).sum();
+        let delivered: u64 = counts.iter().map(|count| count.delivered).sum();
         let mut summary = self.summary(counts);
         summary.late = merge.late;
         match output {
@@ -448,10 +475,10 @@ impl Attached {
         None
     }
 
-    fn summary(&self, counts: Vec<(Count, LostPlaces)>) -> Summary {
+    fn summary(&self, counts: Vec<Count>) -> Summary {
         let mut rows: Vec<Row> = Vec::new();
         let mut silent = 0;
-        for (count, lost) in counts {
+        for count in counts {
             if count.hits == 0 && count.missed.unwrap_or(0) == 0 {
                 silent += 1;
                 continue;
@@ -460,8 +487,9 @@ impl Attached {
                 name: self.names.get(&count.probe).cloned().unwrap_or_default(),
                 events: count.delivered,
                 hits: count.hits,
+                filtered: count.filtered,
                 misses: count.missed,
-                lost,
+                lost: count.lost,
             });
         }
         rows.sort_by(|a, b| a.name.cmp(&b.name));
@@ -476,6 +504,7 @@ impl Attached {
         Summary {
             rows,
             silent,
+            has_filters: self.has_filters,
             cpu: summary::CpuTime::of_this_process(),
             ..Summary::default()
         }

@@ -14,8 +14,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::export::{self, Format};
 use crate::list;
 use crate::probe;
-use crate::selector::Selector;
 use crate::snapshot;
+
+use super::events::EventArgs;
 
 /// What an application did, and what the kernel did to it meanwhile, as one stream.
 #[derive(Debug, Parser)]
@@ -102,10 +103,8 @@ pub(super) struct AttachArgs {
     /// The process to attach to
     #[arg(short = 'p', visible_short_alias = 'x', long, value_name = "PID")]
     pid: Option<u32>,
-    /// What to trace: PROVIDER:NAME, usdt:PATH:PROVIDER:NAME or tracepoint:CATEGORY:NAME, with * and ?;
-    /// without it all tracepoints of the target, and sched and system calls of its threads
-    #[arg(short = 'e', long = "event", value_name = "EVENT")]
-    events: Vec<String>,
+    #[command(flatten)]
+    events: EventArgs,
     /// Kernel events of all processes, not only the target's
     #[arg(short, long)]
     all: bool,
@@ -182,9 +181,8 @@ pub(super) struct SnapshotArgs {
     /// What is left of a process: its core dump
     #[arg(long, value_name = "FILE", conflicts_with = "pid")]
     core: Option<PathBuf>,
-    /// Only these tracepoints: PROVIDER:NAME, with * and ?
-    #[arg(short = 'e', long = "event", value_name = "EVENT")]
-    events: Vec<String>,
+    #[command(flatten)]
+    events: EventArgs,
     /// Write to this file instead of the standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -269,7 +267,7 @@ impl SnapshotArgs {
         };
         Ok(snapshot::Options {
             of,
-            selectors: each(&self.events, Selector::parse)?,
+            selectors: self.events.selectors()?,
             output: self.output,
             format: self.format,
         })
@@ -279,7 +277,7 @@ impl SnapshotArgs {
 impl AttachArgs {
     /// The options the library works with; wrong `-e` are all reported in one go.
     pub(super) fn into_options(self) -> Result<attach::Options> {
-        let selectors = each(&self.events, Selector::parse)?;
+        let selectors = self.events.selectors()?;
         let when = each(&self.snapshot_when, Condition::parse)?;
         if self.pid.is_some() && !self.command.is_empty() {
             return Err(Error::new(

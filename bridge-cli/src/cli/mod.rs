@@ -1,6 +1,7 @@
 //! The command line: arguments in, plain option structs out, an exit status back.
 
 mod args;
+mod events;
 mod report;
 
 use std::io::{self, Write};

@@ -208,12 +208,12 @@ fn no_name(
     has_target: bool,
 ) -> Error {
     let place = match (&selector.scope, has_target) {
-        (Scope::Kernel, _) | (_, false) => "the kernel has",
-        _ => "neither the target nor the kernel has",
+        (Scope::Kernel, _) | (_, false) => "the kernel has no",
+        _ => "neither the target nor the kernel has a",
     };
     let error = Error::new(
         ErrorKind::NoMatch,
-        format!("-e {selector}: {place} no tracepoint of that name"),
+        format!("-e {selector}: {place} tracepoint of that name"),
     );
     let mut names: Vec<String> = match selector.scope {
         Scope::Kernel => Vec::new(),

@@ -16,6 +16,7 @@ use crate::syscalls;
 use crate::tracefs::Tracefs;
 
 use super::Resolved;
+use super::asking::{Asked, Asking};
 use super::choose::KernelName;
 
 /// Up to so many system calls have a probe, and a row in the summary, each; more share one.
@@ -100,13 +101,21 @@ impl Kernel {
     }
 
     /// Adds the chosen ones to what is probed.
-    pub(super) fn add(&self, chosen: &[KernelName], next: &mut u32, resolved: &mut Resolved) {
+    pub(super) fn add(
+        &self,
+        chosen: &[KernelName],
+        asking: Asking<'_>,
+        next: &mut u32,
+        resolved: &mut Resolved,
+    ) {
+        resolved.symbols = self.tracefs.as_ref().map(|it| Arc::clone(it.symbols()));
         let mut calls = [BTreeSet::new(), BTreeSet::new()];
         for (category, name) in chosen {
             if category == SCHED
                 && let Some((_, event)) = TYPED.iter().find(|(typed, _)| typed == name)
             {
-                self.add_event(event.clone(), next, resolved);
+                let by = asking.for_kernel(category, name);
+                self.add_event(event.clone(), by, next, resolved);
                 continue;
             }
             if category == syscalls::CATEGORY {
@@ -118,19 +127,34 @@ impl Kernel {
                     continue;
                 }
             }
-            self.add_tracepoint(category, name, next, resolved);
+            let by = asking.for_kernel(category, name);
+            self.add_tracepoint(category, name, by, next, resolved);
         }
         for (way, numbers) in calls.into_iter().enumerate() {
-            self.add_calls(way, numbers, next, resolved);
+            self.add_calls(way, numbers, asking, next, resolved);
         }
     }
 
-    fn add_event(&self, event: KernelEvent, next: &mut u32, resolved: &mut Resolved) {
-        let id = resolved.add(next, Decoder::kernel(&event, self.tracefs.as_ref()));
+    fn add_event(
+        &self,
+        event: KernelEvent,
+        by: Vec<usize>,
+        next: &mut u32,
+        resolved: &mut Resolved,
+    ) {
+        let decoder = Decoder::kernel(&event, self.tracefs.as_ref());
+        let id = resolved.add(next, decoder, by);
         resolved.spec.kernel.push(KernelProbe { id, event });
     }
 
-    fn add_tracepoint(&self, category: &str, name: &str, next: &mut u32, resolved: &mut Resolved) {
+    fn add_tracepoint(
+        &self,
+        category: &str,
+        name: &str,
+        by: Vec<usize>,
+        next: &mut u32,
+        resolved: &mut Resolved,
+    ) {
         let Some(tracefs) = &self.tracefs else { return };
         let format = match tracefs.format(category, name) {
             Ok(format) => format,
@@ -148,7 +172,7 @@ impl Kernel {
                 "{category}:{name} is printed as name=value: {unknown}"
             ));
         }
-        resolved.add(next, decoder);
+        resolved.add(next, decoder, by);
         resolved.spec.tracepoints.push(probe);
     }
 
@@ -157,6 +181,7 @@ impl Kernel {
         &self,
         way: usize,
         numbers: BTreeSet<u32>,
+        asking: Asking<'_>,
         next: &mut u32,
         resolved: &mut Resolved,
     ) {
@@ -173,16 +198,35 @@ impl Kernel {
                 category == syscalls::CATEGORY && call.and_then(syscalls::number).is_some()
             })
             .count();
+        let by = |number: u32| {
+            let call = syscalls::name(number).unwrap_or("");
+            asking.for_kernel(syscalls::CATEGORY, &format!("{prefix}{call}"))
+        };
         match numbers.len() {
             0 => {}
             few if few <= SEPARATE_CALLS => {
                 for number in numbers {
-                    self.add_event(event(vec![number]), next, resolved);
+                    self.add_event(event(vec![number]), by(number), next, resolved);
                 }
             }
             // Every call, those without a tracepoint of their own too.
-            all if all == known => self.add_event(event(Vec::new()), next, resolved),
-            _ => self.add_event(event(numbers.into_iter().collect()), next, resolved),
+            all if all == known && !asking.filters_kernel() => {
+                self.add_event(event(Vec::new()), Vec::new(), next, resolved);
+            }
+            _ => {
+                let event = event(numbers.iter().copied().collect());
+                let decoder = Decoder::kernel(&event, self.tracefs.as_ref());
+                let mut asked = Vec::new();
+                for number in numbers.into_iter().filter(|_| asking.filters_kernel()) {
+                    asked.push((Arc::clone(decoder.probe_of_call(number)), by(number)));
+                }
+                let id = resolved.add(next, decoder, Vec::new());
+                let each = asked.into_iter();
+                resolved
+                    .asked
+                    .extend(each.map(|(what, by)| Asked::new(id, &what, by)));
+                resolved.spec.kernel.push(KernelProbe { id, event });
+            }
         }
     }
 }

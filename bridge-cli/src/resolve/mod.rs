@@ -8,6 +8,7 @@
 //! selectors among them, and gives out only what it has not given out before. What is named twice is
 //! probed once.
 
+mod asking;
 mod choose;
 mod kernel;
 
@@ -19,12 +20,15 @@ use tracebraid_bpf::spec::{Location, ProbeId, Spec, UserProbe};
 use tracebraid_wire::kind::FieldKind;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::filter::Filters;
 use crate::selector::{Scope, Selector};
 use crate::source::decode::{Decoder, Decoders};
 use crate::source::sdk_ring::{Listed, Wanted};
 use crate::target::{Binary, FileId, Mapping, Process, Tracepoint};
+use crate::tracefs::symbols::Symbols;
 
-use choose::{Candidate, FileOf, choose, means};
+use asking::{Asked, Asking};
+use choose::{Candidate, FileOf, choose};
 use kernel::Kernel;
 
 /// See the module's page.
@@ -67,6 +71,12 @@ pub struct Resolved {
     pub recorded: Vec<Wanted>,
     /// Tracepoints of the SDK are among what is probed, with keys that somebody has to switch.
     pub has_keys: bool,
+    /// Which hits of the others are wanted.
+    pub filters: Filters,
+    /// Who asks for what, until the filters have been read.
+    asked: Vec<Asked>,
+    /// The kernel's functions, where they are known.
+    symbols: Option<Arc<Symbols>>,
     /// The files that the probes name; they must stay open until the probes are attached.
     pub binaries: Vec<Binary>,
 }
@@ -112,7 +122,7 @@ impl Resolver {
     ///
     /// # Errors
     /// All that is wrong, in one [`Error::several`]: names that match nothing, files that are not usable,
-    /// kernel tracepoints that cannot be looked up.
+    /// kernel tracepoints that cannot be looked up, filters that cannot be read.
     ///
     /// `listed` is what the directories of the target's regions list: these tracepoints come through the
     /// rings, all others through their USDT probes.
@@ -148,9 +158,6 @@ impl Resolver {
             || Ok(kernel.insert(Kernel::open(&self.selectors)?).names()),
         );
         errors.extend(choice.errors);
-        if let Some(error) = Error::several(errors) {
-            return Err(error);
-        }
         for index in choice.of_kernel {
             self.of_kernel[index] = true;
         }
@@ -169,9 +176,17 @@ impl Resolver {
             .map(|&index| &candidates[index])
             .collect();
         let recorded = Recorded::of(target, listed)?;
-        self.add_points(&chosen, &binaries, &recorded, &mut resolved);
+        self.add_points(&chosen, &binaries, &files, &recorded, &mut resolved);
+        let asking = Asking {
+            selectors: &self.selectors,
+            of_kernel: &self.of_kernel,
+        };
         if let Some(kernel) = &kernel {
-            kernel.add(&choice.kernel, &mut self.next, &mut resolved);
+            kernel.add(&choice.kernel, asking, &mut self.next, &mut resolved);
+        }
+        errors.extend(resolved.read_filters(asking));
+        if let Some(error) = Error::several(errors) {
+            return Err(error);
         }
         resolved.binaries = binaries;
         self.check(&resolved)?;
@@ -189,14 +204,12 @@ impl Resolver {
         resolved.warnings.clear();
         let candidates = candidates(&binaries);
         let files = self.files_of(&binaries);
-        let wanted = |candidate: &&Candidate| {
-            self.selectors.iter().enumerate().any(|(index, selector)| {
-                !self.of_kernel[index] && means(index, selector, candidate, &files)
-            })
-        };
+        let wanted =
+            |candidate: &&Candidate| !self.asking().for_point(candidate, &files).is_empty();
         let chosen: Vec<&Candidate> = candidates.iter().filter(wanted).collect();
         let recorded = Recorded::of(Some(process), listed)?;
-        self.add_points(&chosen, &binaries, &recorded, &mut resolved);
+        self.add_points(&chosen, &binaries, &files, &recorded, &mut resolved);
+        resolved.read_filters_later(self.asking());
         resolved.binaries = binaries;
         Ok(resolved)
     }
@@ -207,15 +220,8 @@ impl Resolver {
     pub fn resolve_listed(&mut self, listed: &[Listed]) -> Resolved {
         let mut resolved = Resolved::default();
         for one in listed {
-            let wanted = self
-                .selectors
-                .iter()
-                .zip(&self.of_kernel)
-                .any(|(selector, kernel)| {
-                    let anywhere = matches!(selector.scope, Scope::Anywhere | Scope::Target);
-                    !kernel && anywhere && selector.matches(&one.provider, &one.name)
-                });
-            if !wanted {
+            let by = self.asking().for_listed(one);
+            if by.is_empty() {
                 continue;
             }
             let probed = self.probed.iter();
@@ -228,11 +234,20 @@ impl Resolver {
                 one.fields.clone(),
                 kinds,
                 one.decoder(),
+                by,
                 probed_in,
                 &mut resolved,
             );
         }
+        resolved.read_filters_later(self.asking());
         resolved
+    }
+
+    fn asking(&self) -> Asking<'_> {
+        Asking {
+            selectors: &self.selectors,
+            of_kernel: &self.of_kernel,
+        }
     }
 
     /// Whether files that are mapped later can matter.
@@ -297,6 +312,7 @@ impl Resolver {
         &mut self,
         chosen: &[&Candidate],
         binaries: &[Binary],
+        files: &[FileOf],
         recorded: &Recorded<'_>,
         resolved: &mut Resolved,
     ) {
@@ -306,6 +322,7 @@ impl Resolver {
             if !self.given_out.insert(point) {
                 continue;
             }
+            let by = self.asking().for_point(candidate, files);
             let called =
                 |group: &str, name: &str| group == candidate.group && name == candidate.name;
             for tracepoint in binary
@@ -330,7 +347,7 @@ impl Resolver {
                     let fields = fields
                         .map(|field| (field.name.clone(), field.kind))
                         .collect();
-                    self.add_recorded(fields, kinds, decoder, Vec::new(), resolved);
+                    self.add_recorded(fields, kinds, decoder, by.clone(), Vec::new(), resolved);
                     continue;
                 }
                 self.probed
@@ -341,7 +358,7 @@ impl Resolver {
                 resolved
                     .warnings
                     .extend(ready.warnings.iter().map(ToString::to_string));
-                self.add_user(binary, ready.locations, decoder, resolved);
+                self.add_user(binary, ready.locations, decoder, by.clone(), resolved);
             }
             for probe in binary
                 .usdt_probes()
@@ -353,7 +370,7 @@ impl Resolver {
                     .warnings
                     .extend(ready.warnings.iter().map(ToString::to_string));
                 let decoder = Decoder::usdt(&probe.provider, &probe.name, &ready.locations);
-                self.add_user(binary, ready.locations, decoder, resolved);
+                self.add_user(binary, ready.locations, decoder, by.clone(), resolved);
             }
         }
         shared_addresses(chosen, binaries, resolved);
@@ -364,6 +381,7 @@ impl Resolver {
         fields: Vec<(String, FieldKind)>,
         kinds: Vec<FieldKind>,
         decoder: Decoder,
+        by: Vec<usize>,
         probed_in: Vec<u64>,
         resolved: &mut Resolved,
     ) {
@@ -372,12 +390,13 @@ impl Resolver {
         if !self.recorded.insert(shape) {
             return;
         }
-        let probe = resolved.add(&mut self.next, decoder);
+        let probe = resolved.add(&mut self.next, decoder, by);
         resolved.recorded.push(Wanted {
             probe,
             what,
             kinds,
             probed_in,
+            filter: None,
         });
     }
 
@@ -386,12 +405,13 @@ impl Resolver {
         binary: &Binary,
         locations: Vec<Location>,
         decoder: Decoder,
+        by: Vec<usize>,
         resolved: &mut Resolved,
     ) {
         if locations.is_empty() {
             return;
         }
-        let id = resolved.add(&mut self.next, decoder);
+        let id = resolved.add(&mut self.next, decoder, by);
         resolved.spec.user.push(UserProbe {
             id,
             binary: binary.open_path(),
@@ -419,11 +439,14 @@ impl Resolver {
 }
 
 impl Resolved {
-    /// Takes in a probe's decoder and gives the probe its number.
-    fn add(&mut self, next: &mut u32, decoder: Decoder) -> ProbeId {
+    /// Takes in the decoder of a probe that these `-e` ask for, and gives the probe its number.
+    fn add(&mut self, next: &mut u32, decoder: Decoder, by: Vec<usize>) -> ProbeId {
         let id = ProbeId(*next);
         *next += 1;
         let probe = decoder.probe();
+        if !by.is_empty() {
+            self.asked.push(Asked::new(id, probe, by));
+        }
         self.names
             .push((id, format!("{}:{}", probe.group, probe.name)));
         self.decoders.insert(id, decoder);

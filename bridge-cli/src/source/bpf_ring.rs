@@ -2,7 +2,8 @@
 //!
 //! A round drains every ring and gives, for each, its events and the time before which it will give
 //! nothing more. What was lost since the round before is given as events of the ring it was lost in.
-//! A ring that holds what no program of ours wrote is given up, once, with a warning; the others go on.
+//! Hits that do not pass their probe's filter are counted and go no further. A ring that holds what no program
+//! of ours wrote is given up, once, with a warning; the others go on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,12 +16,16 @@ use super::decode::Decoders;
 use super::{Count, LostPlaces, Rings, Share, note_loss};
 use crate::error::{Error, Result};
 use crate::event::Event;
+use crate::filter::Filters;
 
 /// See the module's page.
 #[derive(Debug)]
 pub struct BpfRings {
     session: Session,
     decoders: Decoders,
+    filters: Filters,
+    /// Hits that did not pass.
+    filtered: BTreeMap<ProbeId, u64>,
     /// CPUs whose rings are still read, each with its place among this source's rings.
     open: Vec<(u32, usize)>,
     records: Vec<Record>,
@@ -30,11 +35,17 @@ pub struct BpfRings {
 }
 
 impl BpfRings {
-    /// Attaches what `spec` says; with a `family`, to the processes of that one.
+    /// Attaches what `spec` says; with a `family`, to the processes of that one. Of probes with a filter only
+    /// hits that pass are given out.
     ///
     /// # Errors
     /// Why it cannot be attached; nothing is attached then.
-    pub fn start(spec: &Spec, decoders: Decoders, family: Option<Arc<Family>>) -> Result<BpfRings> {
+    pub fn start(
+        spec: &Spec,
+        decoders: Decoders,
+        filters: Filters,
+        family: Option<Arc<Family>>,
+    ) -> Result<BpfRings> {
         let mut options = SessionOptions::default();
         options.family = family;
         let session = Session::start_with(spec, &options).map_err(Error::from)?;
@@ -48,11 +59,27 @@ impl BpfRings {
         Ok(BpfRings {
             session,
             decoders,
+            filters,
+            filtered: BTreeMap::new(),
             open,
             records: Vec::new(),
             lost: Vec::new(),
             places: BTreeMap::new(),
             warnings: Vec::new(),
+        })
+    }
+
+    /// The events of the records that were drained last, with the CPU whose ring each was in.
+    fn wanted(&mut self) -> impl Iterator<Item = (u32, Event)> {
+        let (decoders, filters, filtered) = (&self.decoders, &self.filters, &mut self.filtered);
+        self.records.drain(..).filter_map(move |record| {
+            let (cpu, probe) = (record.cpu, record.probe);
+            let event = decoders.event(record)?;
+            if !filters.is_empty() && !filters.pass(&event) {
+                *filtered.entry(probe).or_insert(0) += 1;
+                return None;
+            }
+            Some((cpu, event))
         })
     }
 
@@ -93,13 +120,9 @@ impl Rings for BpfRings {
 
     fn round(&mut self, shares: &mut Vec<Share>, ended: &mut Vec<usize>) -> Result<()> {
         let mut damaged = Vec::new();
-        for &(cpu, ring) in &self.open {
+        for (cpu, ring) in self.open.clone() {
             let drained = self.session.drain(cpu, &mut self.records);
-            let events = self
-                .records
-                .drain(..)
-                .filter_map(|record| self.decoders.event(record))
-                .collect();
+            let events = self.wanted().map(|(_, event)| event).collect();
             let until = match drained {
                 Ok(drained) => drained.until,
                 Err(error) if *error.kind() == BpfErrorKind::Damaged => {
@@ -125,17 +148,10 @@ impl Rings for BpfRings {
     fn finish(&mut self, shares: &mut Vec<Share>) -> Result<()> {
         let finished = self.session.finish(&mut self.records, &mut self.lost);
         let mut by_ring: BTreeMap<usize, Vec<Event>> = BTreeMap::new();
-        for record in self.records.drain(..) {
-            let ring = self
-                .session
-                .cpus()
-                .iter()
-                .position(|cpu| *cpu == record.cpu)
-                .unwrap_or(0);
-            by_ring
-                .entry(ring)
-                .or_default()
-                .extend(self.decoders.event(record));
+        let cpus = self.session.cpus().to_vec();
+        for (cpu, event) in self.wanted() {
+            let ring = cpus.iter().position(|own| *own == cpu).unwrap_or(0);
+            by_ring.entry(ring).or_default().push(event);
         }
         shares.extend(by_ring.into_iter().map(|(ring, events)| Share {
             ring,
@@ -152,12 +168,19 @@ impl Rings for BpfRings {
         }
     }
 
-    fn counts(&self) -> Vec<(Count, LostPlaces)> {
-        let places = |count: Count| {
-            let places = self.places.get(&count.probe).cloned().unwrap_or_default();
-            (count, places)
+    fn counts(&self) -> Vec<Count> {
+        let count = |count: tracebraid_bpf::Count| {
+            let filtered = self.filtered.get(&count.probe).copied().unwrap_or(0);
+            Count {
+                probe: count.probe,
+                hits: count.hits,
+                delivered: count.delivered.saturating_sub(filtered),
+                filtered,
+                missed: count.missed,
+                lost: self.places.get(&count.probe).cloned().unwrap_or_default(),
+            }
         };
-        self.session.counts().into_iter().map(places).collect()
+        self.session.counts().into_iter().map(count).collect()
     }
 
     fn take_warnings(&mut self) -> Vec<String> {

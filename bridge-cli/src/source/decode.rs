@@ -14,6 +14,7 @@ use tracebraid_bpf::record::{Body, Lost, Record, Task};
 use tracebraid_bpf::spec::{
     Argument, Dynamic, Fetch, KernelEvent, Location, Place, ProbeId, TracepointProbe,
 };
+use tracebraid_filter::Type;
 use tracebraid_wire::kind::{FieldKind, Kind};
 
 use super::slots::{self, type_name};
@@ -54,7 +55,10 @@ impl Decoder {
     ) -> Decoder {
         let (fields, kinds): (Vec<Field>, Vec<FieldKind>) = fields
             .into_iter()
-            .map(|(name, kind)| (Field::new(name, type_name(kind)), kind))
+            .map(|(name, kind)| {
+                let field = Field::new(name, type_name(kind)).compared(Some(Type::of(kind)));
+                (field, kind)
+            })
             .unzip();
         let print = match print {
             "" => Print::Plain,
@@ -103,6 +107,7 @@ impl Decoder {
             };
             let bits = u32::from(argument.width) * 8;
             Field::new(format!("arg{index}"), format!("{letter}{bits}"))
+                .compared(compared(&locations, index))
         };
         let fields = longest.map(|arguments| arguments.iter().enumerate().map(field).collect());
         let probe = Probe {
@@ -178,6 +183,14 @@ impl Decoder {
     /// their losses are reported under.
     pub fn probe(&self) -> &Arc<Probe> {
         &self.probe
+    }
+
+    /// The probe of a system call, where this decoder stands for several.
+    pub fn probe_of_call(&self, number: u32) -> &Arc<Probe> {
+        match &self.shape {
+            Shape::Syscalls(syscalls) => syscalls.probe(number),
+            _ => &self.probe,
+        }
     }
 
     /// Makes an event of a record. A record whose body is of another probe's sort has
@@ -314,6 +327,23 @@ fn kernel_probe(builtin: &Builtin) -> Probe {
         origin: Origin::Kernel,
         fields: builtin.fields.iter().map(field).collect(),
         print,
+    }
+}
+
+/// How filters compare an argument that may be of another width at each location: as one that holds them
+/// all. `None` where it is a floating-point number at one and an integer at another.
+fn compared(locations: &[Vec<Argument>], index: usize) -> Option<Type> {
+    let here = || {
+        locations
+            .iter()
+            .filter_map(|arguments| arguments.get(index))
+    };
+    let bytes = here().map(|argument| argument.width.into()).max()?;
+    let floats = here().filter(|argument| argument.float).count();
+    match (floats, here().any(|argument| argument.signed)) {
+        (0, true) => Some(Type::Signed { bytes }),
+        (0, false) => Some(Type::Unsigned { bytes }),
+        (floats, _) => (floats == here().count()).then_some(Type::Float { bytes }),
     }
 }
 

@@ -9,8 +9,8 @@ pub mod syscall;
 
 use std::collections::BTreeMap;
 
-pub use tracebraid_bpf::Count;
 use tracebraid_bpf::record::LostReason;
+use tracebraid_bpf::spec::ProbeId;
 
 use crate::error::Result;
 use crate::event::Event;
@@ -18,6 +18,23 @@ use crate::event::Event;
 /// Where events of one probe were lost: why, on which CPU
 /// ([`Lost::UNKNOWN_CPU`](tracebraid_bpf::record::Lost::UNKNOWN_CPU) where that is not known), and how many.
 pub type LostPlaces = Vec<(LostReason, u32, u64)>;
+
+/// What became of a probe's hits: each is an event, filtered out or lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// Which probe.
+    pub probe: ProbeId,
+    /// Hits counted at the probe.
+    pub hits: u64,
+    /// Events that were given out.
+    pub delivered: u64,
+    /// Hits that did not pass the probe's filter.
+    pub filtered: u64,
+    /// Hits that the kernel kept from the probe, not among `hits`; `None` where it does not count them.
+    pub missed: Option<u64>,
+    /// Where hits were lost.
+    pub lost: LostPlaces,
+}
 
 /// What one ring gives in one round.
 #[derive(Debug)]
@@ -48,8 +65,8 @@ pub trait Rings {
     /// What the kernel answered.
     fn finish(&mut self, shares: &mut Vec<Share>) -> Result<()>;
 
-    /// What became of each probe's hits, and where events were lost.
-    fn counts(&self) -> Vec<(Count, LostPlaces)>;
+    /// What became of each probe's hits.
+    fn counts(&self) -> Vec<Count>;
 
     /// Warnings since the last call.
     fn take_warnings(&mut self) -> Vec<String>;

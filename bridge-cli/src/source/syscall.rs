@@ -7,6 +7,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use tracebraid_filter::Type;
+
 use crate::event::{Base, Field, Origin, Print, Probe, Value};
 use crate::tracefs::Tracefs;
 use crate::tracefs::c_type::{self, Scalar};
@@ -52,6 +54,16 @@ enum Form {
     Pointer,
 }
 
+impl Form {
+    fn compared(self) -> Type {
+        match self {
+            Form::Pointer => Type::Unsigned { bytes: 8 },
+            Form::Number(Scalar { size, signed }) if signed => Type::Signed { bytes: size.into() },
+            Form::Number(Scalar { size, .. }) => Type::Unsigned { bytes: size.into() },
+        }
+    }
+}
+
 /// Numbers from here on get no probe of their own. The kernel's highest is below 600.
 const NUMBERS: usize = 1024;
 
@@ -77,6 +89,11 @@ impl Syscalls {
     /// The probe that losses are reported under: that of the only call, or `syscalls:sys_enter`.
     pub fn any(&self) -> &Arc<Probe> {
         &self.any
+    }
+
+    /// The probe of the call of a number.
+    pub fn probe(&self, number: u32) -> &Arc<Probe> {
+        &self.call(number.into()).probe
     }
 
     /// The probe and the values of a call that begins.
@@ -212,6 +229,7 @@ fn arguments(format: &Format) -> (Vec<Field>, Vec<Argument>) {
             name: field.name.clone(),
             type_name: field.type_name.clone(),
             base,
+            compared: Some(form.compared()),
         };
         (shown, Argument { index, form })
     };

@@ -17,10 +17,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use tracebraid_filter::Type;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Base, Field, Print};
 use btf::Btf;
-use format::Format;
+use format::{Format, Shape};
 use print_fmt::{PrintFmt, UnknownForm};
 use symbols::Symbols;
 
@@ -210,6 +212,22 @@ pub fn fields(format: &Format) -> Vec<Field> {
         name: field.name.clone(),
         type_name: field.type_name.clone(),
         base: Base::Decimal,
+        compared: compared(field),
     };
     format.fields.iter().map(field).collect()
+}
+
+/// How filters compare a field: as the kernel does, where that can be known of what is printed.
+fn compared(field: &format::FormatField) -> Option<Type> {
+    let bytes = u16::try_from(field.size).ok()?;
+    Some(match field.shape {
+        Shape::Integer { signed: true } => Type::Signed { bytes },
+        Shape::Integer { signed: false } | Shape::Pointer => Type::Unsigned { bytes },
+        Shape::Bool => Type::Bool,
+        Shape::Text | Shape::DynamicText(_) => Type::Text,
+        Shape::Bytes | Shape::DynamicBytes(_) if field.type_name.contains("char") => Type::Text,
+        // One number as wide as the array; of other sizes it never matches.
+        Shape::Bytes | Shape::Numbers(_) => Type::Unsigned { bytes },
+        Shape::DynamicBytes(_) | Shape::DynamicNumbers(..) => return None,
+    })
 }

@@ -6,8 +6,11 @@
 
 use std::collections::HashMap;
 use std::io::Write;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+
+use tracebraid_filter::Function;
 
 /// The names of a kernel's addresses.
 #[derive(Debug, Default)]
@@ -43,14 +46,7 @@ impl Symbols {
 
     /// Appends `name+0x10/0x40 [module]` or `name [module]`; `0x…` where the address has no name.
     pub fn write(&self, address: u64, with_offset: bool, out: &mut Vec<u8>) {
-        let functions = self.functions.get_or_init(|| {
-            let text = self
-                .kallsyms
-                .as_ref()
-                .and_then(|path| std::fs::read(path).ok());
-            Functions::parse(&String::from_utf8_lossy(&text.unwrap_or_default()))
-        });
-        let Some((name, module, offset, size)) = functions.find(address) else {
+        let Some((name, module, offset, size)) = self.functions().find(address) else {
             return crate::print::hexadecimal(address, out);
         };
         out.extend_from_slice(name.as_bytes());
@@ -61,6 +57,28 @@ impl Symbols {
             out.push(b' ');
             out.extend_from_slice(module.as_bytes());
         }
+    }
+
+    /// The addresses of the function that a filter names.
+    pub fn function(&self, wanted: Function<'_>) -> Option<Range<u64>> {
+        let functions = self.functions();
+        let address = match wanted {
+            Function::At(address) => address,
+            Function::Name(name) => functions.address(name)?,
+        };
+        let (_, _, offset, size) = functions.find(address)?;
+        let start = address - offset;
+        Some(start..start + size)
+    }
+
+    fn functions(&self) -> &Functions {
+        self.functions.get_or_init(|| {
+            let text = self
+                .kallsyms
+                .as_ref()
+                .and_then(|path| std::fs::read(path).ok());
+            Functions::parse(&String::from_utf8_lossy(&text.unwrap_or_default()))
+        })
     }
 
     /// The constant text at an address.
@@ -97,6 +115,21 @@ impl Functions {
         }
         functions.rows.sort_by_key(|row| row.0);
         functions
+    }
+
+    /// Where a symbol is: `name`, or `module:name` of one in a module.
+    fn address(&self, wanted: &str) -> Option<u64> {
+        let (module, wanted) = match wanted.split_once(':') {
+            Some((module, name)) => (Some(module), name),
+            None => (None, wanted),
+        };
+        let is_it = |row: &&(u64, u32)| {
+            let line = self.names[row.1 as usize..].lines().next().unwrap_or("");
+            let (name, of) = line.split_once('\t').unwrap_or((line, ""));
+            let of = of.trim_matches(['[', ']']);
+            name == wanted && module.is_none_or(|module| module == of)
+        };
+        self.rows.iter().find(is_it).map(|row| row.0)
     }
 
     /// Name, module in brackets, offset in the symbol and its size.
@@ -145,6 +178,12 @@ mod tests {
             functions.find(0xffff_ffff_c000_0010),
             Some(("inside", Some("[module]"), 0, 0x10))
         );
+        assert_eq!(functions.address("next"), Some(0xffff_ffff_8100_0040));
+        assert_eq!(
+            functions.address("module:inside"),
+            Some(0xffff_ffff_c000_0010)
+        );
+        assert_eq!(functions.address("module:next"), None);
         assert_eq!(functions.find(0x1000), None);
         assert_eq!(functions.find(u64::MAX), None);
     }

@@ -32,6 +32,29 @@ fn words(seq: u64) {
     event!(app::words, seq = seq, a = 1_u64, b = 2_u64);
 }
 
+/// A field of each kind.
+fn kinds(number: u64) {
+    event!(
+        app::kinds,
+        number = number,
+        user = (!number.is_multiple_of(3)).then_some("alice"),
+        small = number as u8,
+        signed = -(number as i16),
+        large = u64::MAX - number,
+        deep = -i128::from(number),
+        wide = u128::from(number) << 70,
+        maybe = (number > 5).then_some(number as u32),
+        yes = number.is_multiple_of(2),
+        letter = 'ä',
+        half = number as f32 / 2.0,
+        double = number as f64 / 4.0,
+        took = Duration::from_micros(number),
+        bytes = &[0xff_u8, b'a' + number as u8][..],
+        place = std::ptr::without_provenance::<u8>(0x1000 + number as usize),
+        list = ?[number, 7],
+    );
+}
+
 /// Waits for a line.
 fn step() -> String {
     let mut line = String::new();
@@ -139,6 +162,14 @@ fn program(name: &str, arguments: &[&str]) {
         }
         // Nobody in it switches its tracepoints: it never initialises itself, or has no helper thread.
         "outsider" | "threadless" | "insider" => outsider(),
+        // Ten events with a field of each kind, on each line.
+        "kinds" => {
+            while step() == "go" {
+                until_on("app:kinds");
+                (0..10).for_each(kinds);
+                say("done");
+            }
+        }
         // One event after the other until it is killed.
         "forever" => {
             step();

@@ -4,7 +4,7 @@
 //! tracepoint's state as a pointer that hits follow without a lock:
 //!
 //! ```text
-//! hit:    count in ──▶ pointer ──▶ evaluate over the slots ──▶ count out
+//! hit:    count in ──▶ pointer ──▶ evaluate over the slots ──▶ count out ──▶ count what was refused
 //! helper: swap the pointer ──▶ retire the old one ──▶ free it when each counter was seen to be 0
 //! ```
 //! The counters are shared by all tracepoints and spread over cache lines by thread. Nobody waits for
@@ -20,6 +20,7 @@ use tracebraid_ring::thread;
 use tracebraid_wire::kind::{FieldKind, Kind};
 use tracebraid_wire::schema::Schema;
 
+use super::page;
 use crate::state::State;
 
 /// What `State::ring` says: nobody wants the tracepoint.
@@ -169,9 +170,21 @@ pub(crate) unsafe fn passes(state: &State, slots: *const u64) -> bool {
     // wanted is just changing: what a filter might have refused is not let through.
     let passes = unsafe { filter.as_ref() }
         // SAFETY: the caller's promise.
-        .is_some_and(|filter| unsafe { filter.passes(slots, thread) });
+        .map(|filter| unsafe { filter.passes(slots, thread) });
     readers.fetch_sub(1, Ordering::SeqCst);
-    passes
+    if passes == Some(false) {
+        count_refused(state);
+    }
+    passes == Some(true)
+}
+
+/// Every hit is in the rings or in a count.
+#[inline(never)]
+fn count_refused(state: &State) {
+    let event = state.event.load(Ordering::Relaxed) as u16;
+    if let Some(rings) = page::of_event(event) {
+        rings.refuse(event);
+    }
 }
 
 /// A filter that a state leads to or led to. Dropping this does not free it.

@@ -223,16 +223,34 @@ impl Rings {
 
     #[cold]
     fn lose(&self, event: u16) {
-        if usize::from(event) > region::MAX_EVENTS {
-            return;
+        if usize::from(event) <= region::MAX_EVENTS {
+            self.losses(self.cpu(), event)
+                .fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Counts a hit that its event's filter refused.
+    pub(crate) fn refuse(&self, event: u16) {
+        if usize::from(event) <= region::MAX_EVENTS {
+            let of_children = self.group.is_of_children();
+            let at = region::filtered_offset(of_children, self.cpus, self.cpu(), event);
+            self.counter(at).fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn cpu(&self) -> usize {
         // SAFETY: no preconditions.
-        let cpu = unsafe { libc::sched_getcpu() }.max(0) as usize % self.cpus;
-        self.losses(cpu, event).fetch_add(1, Ordering::Relaxed);
+        unsafe { libc::sched_getcpu() }.max(0) as usize % self.cpus
     }
 
     fn losses(&self, cpu: usize, event: u16) -> &AtomicU32 {
-        let at = region::loss_offset(self.group.first(self.cpus) + cpu, event);
+        self.counter(region::loss_offset(
+            self.group.first(self.cpus) + cpu,
+            event,
+        ))
+    }
+
+    fn counter(&self, at: usize) -> &AtomicU32 {
         // SAFETY: within the header area, 4-aligned; used as an atomic by everybody.
         unsafe { &*self.region.header().add(at).cast::<AtomicU32>() }
     }

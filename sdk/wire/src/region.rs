@@ -7,7 +7,7 @@
 //! 4096     wanted: one byte an event, written by the bridge: what of WANTED_HERE, and WANTED_OF_CHILDREN
 //! 12288    filters: entries that the bridge writes, one for each event that is WANTED_FILTERED
 //! 77824    directory: one entry a tracepoint, appended by the program
-//! …        losses: u32 for each CPU and event, counted up by the program
+//! …        losses: u32 for each CPU and event, counted up by the program; and what filters refused
 //! ```
 //! The rings are four groups of one a CPU ([`Group`]): the process's own and those of its children, each
 //! with restartable sequences and with locks. Children of fork append to their parent's region, in rings
@@ -87,7 +87,8 @@ impl Group {
     }
 }
 
-/// Where the losses begin.
+/// Where the losses begin: a row a ring. Only rings in restartable sequences have losses of their own; what
+/// is lost in a locked ring is counted with its CPU. The rows of locked rings are those of [`filtered_offset`].
 pub const LOSSES: usize = DIRECTORY + DIRECTORY_BYTES;
 /// Bytes of losses for each ring.
 pub const LOSSES_STRIDE: usize = 8192 * 4;
@@ -100,6 +101,17 @@ pub const fn header_bytes(rings: usize) -> usize {
 /// Where an event's losses on a ring are counted.
 pub const fn loss_offset(ring: usize, event: u16) -> usize {
     LOSSES + ring * LOSSES_STRIDE + event as usize * 4
+}
+
+/// Where an event's hits on a CPU are counted that its filter refused: the process's own, or those of its
+/// children. `cpus` is [`Header::cpu_rings`].
+pub const fn filtered_offset(of_children: bool, cpus: usize, cpu: usize, event: u16) -> usize {
+    let row = if of_children {
+        Group::ChildrenLocked
+    } else {
+        Group::OwnLocked
+    };
+    loss_offset(row.first(cpus) + cpu, event)
 }
 
 /// The header, as numbers.

@@ -84,14 +84,30 @@ impl Ran {
 
     /// The row of the summary for a tracepoint: events, hits and lost.
     pub(crate) fn row(&self, name: &str) -> (u64, u64, u64) {
+        let row = self.columns(name);
+        (row[0], row[1], row[3])
+    }
+
+    /// The same where there are filters: events, hits, filtered out and lost.
+    pub(crate) fn row_with_filters(&self, name: &str) -> (u64, u64, u64, u64) {
+        let row = self.columns(name);
+        (row[0], row[1], row[2], row[4])
+    }
+
+    /// The numbers of a row; `?` is 0.
+    fn columns(&self, name: &str) -> Vec<u64> {
         let row = self
             .err
             .lines()
             .find(|line| line.split_whitespace().next() == Some(name))
             .unwrap_or_else(|| panic!("no row for {name} in:\n{}", self.err));
-        let words: Vec<&str> = row.split_whitespace().collect();
-        let number = |at: usize| words[at].parse().unwrap_or_else(|_| panic!("{row}"));
-        (number(1), number(2), number(4))
+        let columns = row.split_whitespace().skip(1);
+        columns
+            .map_while(|word| match word {
+                "?" => Some(0),
+                number => number.parse().ok(),
+            })
+            .collect()
     }
 }
 

@@ -41,6 +41,67 @@ pub(crate) fn exact_under_a_lock() {
     exact_otherwise("locked");
 }
 
+/// With a filter for each tracepoint, of which the program's threads pass half, and a reader that is slow.
+pub(crate) fn exact_with_filters(via: Via) {
+    let each: u64 = if via == Via::Ring { 400_000 } else { 20_000 };
+    let mut command = Command::new(&built().traced);
+    command
+        .args(["count", "2", &each.to_string()])
+        .env("TRACEBRAID_RING", "64K");
+    let mut target = Target::spawn(&mut command);
+    let filters = [
+        "-e",
+        WORD,
+        "--filter",
+        "n & 1",
+        "-e",
+        TEXT,
+        "--filter",
+        "thread == 1 && text ~ '*program*'",
+        "--ring",
+        "64K",
+    ];
+    let mut attached = Attached::unread(target.pid(), via, &filters);
+    target.say("go");
+    std::thread::sleep(Duration::from_millis(300));
+    attached.read();
+    let passed = parse(&target.line());
+    target.say("end");
+    assert!(target.finish().0.success());
+    let ran = attached.finish();
+    ran.assert_well();
+    assert_eq!(passed[WORD], 2 * each);
+    for (name, hits) in passed {
+        let printed = ran
+            .lines()
+            .filter(|line| line.event == name && line.lost().is_none());
+        let (events, counted, filtered, lost) = ran.row_with_filters(name);
+        assert_eq!(events, printed.count() as u64, "{}", ran.err);
+        assert_eq!(
+            (counted, events + filtered + lost),
+            (hits, hits),
+            "{}",
+            ran.err
+        );
+        // What finds no room in the program's rings had passed.
+        if via == Via::Ring {
+            assert_eq!(filtered, hits / 2, "{}", ran.err);
+        }
+    }
+    for line in ran.lines().filter(|line| line.lost().is_none()) {
+        let number = |name: &str| -> Option<u64> {
+            let mut words = line.body.split(' ');
+            words.find_map(|word| word.strip_prefix(name))?.parse().ok()
+        };
+        let passes = match line.event {
+            TEXT => number("thread=") == Some(1),
+            _ => number("n=").is_some_and(|n| n % 2 == 1),
+        };
+        assert!(passes, "{line:?}");
+    }
+    assert!(!ran.err.contains("unaccounted"), "{}", ran.err);
+}
+
 fn exact_otherwise(appending: &str) {
     let (passed, ran) = count(
         Via::Ring,

@@ -18,6 +18,7 @@
 mod clock;
 mod core_dump;
 mod decode;
+mod filtering;
 mod find;
 mod people;
 mod point;
@@ -101,6 +102,8 @@ pub struct SdkRings {
     has_backlog: bool,
     stopped: bool,
     warnings: Vec<String>,
+    /// Words for those who asked for more.
+    details: Vec<String>,
 }
 
 impl SdkRings {
@@ -129,6 +132,7 @@ impl SdkRings {
             has_backlog: false,
             stopped: false,
             warnings: Vec::new(),
+            details: Vec::new(),
         };
         let errors = rings.look_at(target);
         (rings, errors)
@@ -137,6 +141,11 @@ impl SdkRings {
     /// The target, as we number it.
     pub fn target(&self) -> u32 {
         self.target
+    }
+
+    /// Words since the last call for those who asked for more.
+    pub fn take_details(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.details)
     }
 
     /// Has something said.
@@ -181,7 +190,9 @@ impl SdkRings {
         let mut listed = Vec::new();
         for region in self.regions.iter_mut().filter(|it| it.wish.is_target) {
             region.shared.ask(ANSWER);
-            region.sync(&self.points);
+            if region.sync(&self.points) {
+                region.shared.ask(ANSWER);
+            }
             let directory = region.shared.directory(0);
             let entries = region::listed(&directory);
             listed.extend(entries.filter_map(|point| Listed::read(&point)));
@@ -204,7 +215,9 @@ impl SdkRings {
             what: wanted.what,
             kinds: wanted.kinds,
             probed_in: wanted.probed_in,
+            filter: wanted.filter,
             delivered: 0,
+            filtered: 0,
             places: LostPlaces::new(),
         };
         self.points.extend(wanted.into_iter().map(point));
@@ -218,6 +231,31 @@ impl SdkRings {
                 ));
             }
         }
+        self.look_at_filters(ANSWER);
+    }
+
+    /// Sees which programs have taken the filters of their tracepoints. One that cannot is asked for every
+    /// hit, and waited for so long.
+    fn look_at_filters(&mut self, limit: Duration) {
+        let now = now();
+        for region in self.regions.iter_mut().filter(|it| !it.has_ended) {
+            let refused = region.look_at_filters(now);
+            if refused > 0 && !self.stopped {
+                region.shared.ask(limit);
+                self.details.push(format!(
+                    "process {} cannot read {refused} of its filters; the bridge evaluates them",
+                    region.pid
+                ));
+            }
+        }
+    }
+
+    /// How many tracepoints have a filter that a program evaluates, and that the bridge does.
+    pub fn filters(&self) -> (usize, usize) {
+        let by_program: usize = self.regions.iter().map(|it| it.filtering.events()).sum();
+        let filtered = |point: &&Point| point.filter.is_some();
+        let all = self.points.iter().filter(filtered).count();
+        (by_program, all.saturating_sub(by_program))
     }
 
     /// Asks every helper for a flush. Up to which time everything is visible then.
@@ -351,9 +389,15 @@ impl SdkRings {
         }
     }
 
-    /// What was counted as lost since the last round, as events.
+    /// What was counted as lost since the last round, as events. What filters refused is added up.
     fn lost(&mut self, time: u64, events: &mut Vec<Event>) {
         for region in &mut self.regions {
+            for (index, hits) in region.filtered() {
+                self.points[index].filtered += hits;
+            }
+            if self.how.recorder {
+                continue;
+            }
             for (index, cpu, count) in region.lost() {
                 let point = &mut self.points[index];
                 let mut places = BTreeMap::from([((), std::mem::take(&mut point.places))]);
@@ -434,16 +478,16 @@ impl Rings for SdkRings {
 
     fn round(&mut self, shares: &mut Vec<Share>, _ended: &mut Vec<usize>) -> Result<()> {
         let mut events = Vec::new();
+        let begin = now();
+        self.look_at_filters(Duration::ZERO);
         let until = if self.how.recorder {
             self.fit.add(read());
-            now()
+            begin
         } else {
-            let begin = now();
-            let until = self.drain(&mut events);
-            self.lost(begin, &mut events);
-            self.last_round = begin;
-            until
+            self.drain(&mut events)
         };
+        self.lost(begin, &mut events);
+        self.last_round = begin;
         self.let_go();
         shares.push(Share {
             ring: 0,
@@ -469,17 +513,17 @@ impl Rings for SdkRings {
         Ok(())
     }
 
-    fn counts(&self) -> Vec<(Count, LostPlaces)> {
+    fn counts(&self) -> Vec<Count> {
         let count = |point: &Point| {
-            let lost = point.places.iter().map(|place| place.2).sum();
-            let count = Count {
+            let lost: u64 = point.places.iter().map(|place| place.2).sum();
+            Count {
                 probe: point.probe,
-                hits: point.delivered + lost,
+                hits: point.delivered + point.filtered + lost,
                 delivered: point.delivered,
-                lost,
+                filtered: point.filtered,
                 missed: Some(0),
-            };
-            (count, point.places.clone())
+                lost: point.places.clone(),
+            }
         };
         self.points.iter().map(count).collect()
     }

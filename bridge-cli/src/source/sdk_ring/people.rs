@@ -81,6 +81,11 @@ impl People {
         }
     }
 
+    /// Whether the process numbers its threads as we do.
+    pub(super) fn same_numbers(&self) -> bool {
+        self.same_numbers
+    }
+
     /// Children that introduced themselves, as we number them.
     pub(super) fn children(&self) -> &[u32] {
         &self.children

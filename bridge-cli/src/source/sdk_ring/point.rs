@@ -8,6 +8,7 @@ use tracebraid_wire::region::ListedPoint;
 use tracebraid_wire::schema::{FLAG_RETURN, Schema};
 
 use crate::event::{Field, Probe};
+use crate::filter::ProbeFilter;
 use crate::source::LostPlaces;
 use crate::source::decode::Decoder;
 
@@ -70,6 +71,8 @@ pub struct Wanted {
     pub kinds: Vec<FieldKind>,
     /// The files (by inode) in which its hits come through USDT probes already: of these it is not wanted.
     pub probed_in: Vec<u64>,
+    /// Which of its hits are wanted; `None`: all.
+    pub filter: Option<ProbeFilter>,
 }
 
 /// A tracepoint that is wanted, and what became of it.
@@ -78,7 +81,10 @@ pub(super) struct Point {
     pub(super) what: Arc<Probe>,
     pub(super) kinds: Vec<FieldKind>,
     pub(super) probed_in: Vec<u64>,
+    pub(super) filter: Option<ProbeFilter>,
     pub(super) delivered: u64,
+    /// Hits that did not pass the filter.
+    pub(super) filtered: u64,
     pub(super) places: LostPlaces,
 }
 
@@ -90,7 +96,9 @@ impl Point {
             what: Arc::clone(listed.decoder().probe()),
             kinds: listed.fields.iter().map(|(_, kind)| *kind).collect(),
             probed_in: Vec::new(),
+            filter: None,
             delivered: 0,
+            filtered: 0,
             places: LostPlaces::new(),
         }
     }

@@ -6,6 +6,7 @@ use tracebraid_wire::record::{Header, INTRODUCTION, Introduction};
 
 use super::clock::Conversion;
 use super::decode;
+use super::filtering::Filtering;
 use super::people::{Key, People};
 use super::point::Point;
 use crate::event::{Event, What};
@@ -57,6 +58,7 @@ pub(super) struct Scene<'a> {
     pub(super) cpu: u32,
     pub(super) of_child: bool,
     pub(super) points: &'a [Option<u16>],
+    pub(super) filtering: &'a Filtering,
     pub(super) people: &'a mut People,
     pub(super) lies: &'a mut bool,
     pub(super) last: &'a mut u64,
@@ -95,16 +97,9 @@ impl Scene<'_> {
         if !asked(round.threads, person.tid) || !asked(round.cpus, self.cpu) {
             return;
         }
-        if person.is_stranger {
-            round.findings.strangers.push(Stranger {
-                region: round.region,
-                event: round.events.len(),
-                key,
-            });
-        }
+        let at = round.events.len();
         let point = &mut round.points[point];
-        point.delivered += u64::from(round.only.is_none());
-        round.events.push(Event {
+        let event = Event {
             time,
             cpu: self.cpu,
             pid: person.pid,
@@ -115,7 +110,23 @@ impl Scene<'_> {
                 probe: Arc::clone(&point.what),
                 values: decode::values(&point.kinds, &record[2..]),
             },
-        });
+        };
+        if let Some(filter) = &point.filter
+            && !self.filtering.is_done(header.event, time)
+            && !filter.passes(&event)
+        {
+            point.filtered += u64::from(round.only.is_none());
+            return;
+        }
+        if person.is_stranger {
+            round.findings.strangers.push(Stranger {
+                region: round.region,
+                event: at,
+                key,
+            });
+        }
+        point.delivered += u64::from(round.only.is_none());
+        round.events.push(event);
     }
 
     /// The time of a record, ns. One that has not come yet is taken for now: whoever says it lies, and would

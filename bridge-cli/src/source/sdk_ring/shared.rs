@@ -228,6 +228,62 @@ impl Shared {
         };
     }
 
+    /// Gives an event a filter, which is read when a request says [`WANTED_FILTERED`](region::WANTED_FILTERED)
+    /// of it. Whether there was room.
+    pub(super) fn add_filter(&self, event: u16, text: &str) -> bool {
+        let used = self.word(control::FILTERS_USED);
+        // It is we who count it up; nobody else's number is believed.
+        let at = used.load(Ordering::Relaxed) as usize & !7;
+        let mut entry = vec![0; (region::ENTRY_HEAD + text.len()).next_multiple_of(8)];
+        let written = region::write_filter(&mut entry, event, text);
+        if written.is_none() || at.saturating_add(entry.len()) > region::FILTERS_BYTES {
+            return false;
+        }
+        for (index, byte) in entry.iter().enumerate() {
+            // SAFETY: within the area of filters; the target reads it as volatile bytes.
+            unsafe {
+                let place = self.region.header().add(region::FILTERS + at + index);
+                place.write_volatile(*byte);
+            }
+        }
+        used.store((at + entry.len()) as u32, Ordering::Release);
+        true
+    }
+
+    /// Takes all filters back.
+    pub(super) fn forget_filters(&self) {
+        self.word(control::FILTERS_USED).store(0, Ordering::Release);
+    }
+
+    /// How many events of the last request stay off because of their filter.
+    pub(super) fn filters_refused(&self) -> u32 {
+        self.word(control::FILTERS_REFUSED).load(Ordering::Acquire)
+    }
+
+    /// Hits of an event that the program's filter refused, on each CPU: its own, then those of children.
+    pub(super) fn refused_hits(&self, event: u16) -> Vec<u32> {
+        let cpus = self.cpus();
+        let of = |of_children: bool| {
+            (0..cpus).map(move |cpu| region::filtered_offset(of_children, cpus, cpu, event))
+        };
+        let counts = of(false).chain(of(true));
+        counts
+            .map(|at| self.atomic(at).load(Ordering::Relaxed))
+            .collect()
+    }
+
+    /// The number of the last request.
+    pub(super) fn asked(&self) -> u32 {
+        self.word(control::ASKED).load(Ordering::Acquire)
+    }
+
+    /// Whether a request after this one has been answered.
+    pub(super) fn has_answered_beyond(&self, number: u32) -> bool {
+        let answered = self.word(control::ANSWERED).load(Ordering::Acquire);
+        let beyond = answered.wrapping_sub(number);
+        self.has_helper() && beyond != 0 && beyond < u32::MAX / 2
+    }
+
     /// Whether the target has a helper thread that serves whoever has the lock. It may say no later than at
     /// the beginning, but never yes.
     pub(super) fn has_helper(&self) -> bool {

@@ -10,7 +10,8 @@ use super::point::Point;
 use super::scene::{Findings, Round};
 use super::taken::Taken;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::Event;
+use crate::event::{Event, Probe};
+use crate::filter::Hits;
 
 /// A snapshot that a program has asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,11 +32,12 @@ pub struct Held {
 }
 
 /// Looks at what the rings of a process hold: of a flight recorder what was recorded last, of other rings
-/// what their reader has not taken yet. `means` says which tracepoints count, by provider and name.
+/// what their reader has not taken yet. `wish` says which tracepoints count, and which of
+/// their hits.
 ///
 /// # Errors
 /// The process has no rings, or none that can be looked at.
-pub fn held_by(pid: u32, means: impl Fn(&str, &str) -> bool) -> Result<Held> {
+pub fn held_by(pid: u32, wish: &mut dyn FnMut(&Probe) -> Hits) -> Result<Held> {
     let mut regions = Vec::new();
     for (path, id) in find::of_process(pid) {
         regions.push(Taken::observe(path, id, pid)?);
@@ -49,22 +51,22 @@ pub fn held_by(pid: u32, means: impl Fn(&str, &str) -> bool) -> Result<Held> {
         };
         return Err(Error::new(ErrorKind::Target, why));
     }
-    Ok(look_at(&mut regions, means))
+    Ok(look_at(&mut regions, wish))
 }
 
 /// What the rings in a core dump hold.
 ///
 /// # Errors
 /// The file is none, or has no rings.
-pub fn held_in(core: &Path, means: impl Fn(&str, &str) -> bool) -> Result<Held> {
-    Ok(look_at(&mut core_dump::regions(core)?, means))
+pub fn held_in(core: &Path, wish: &mut dyn FnMut(&Probe) -> Hits) -> Result<Held> {
+    Ok(look_at(&mut core_dump::regions(core)?, wish))
 }
 
-fn look_at(regions: &mut [Taken], means: impl Fn(&str, &str) -> bool) -> Held {
+fn look_at(regions: &mut [Taken], wish: &mut dyn FnMut(&Probe) -> Hits) -> Held {
     let mut held = Held::default();
     let mut points: Vec<Point> = Vec::new();
     for region in regions.iter_mut() {
-        region.know(&mut points, &means);
+        region.know(&mut points, wish);
     }
     for region in regions {
         // Each program has noted its own moments.

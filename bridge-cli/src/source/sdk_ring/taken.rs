@@ -10,12 +10,15 @@ use tracebraid_wire::region::{
     self, CLOCK_TSC, Group, MODE_DISCARD, MODE_OVERWRITE, WANTED_ALL, WANTED_OF_CHILDREN,
 };
 
+use super::filtering::Filtering;
 use super::find::{self, FileId};
 use super::people::{Key, People, Person};
 use super::point::{Listed, Point};
 use super::scene::{Round, Scene, point_of};
 use super::shared::Shared;
 use crate::error::Result;
+use crate::event::Probe;
+use crate::filter::Hits;
 
 /// What is asked of a region.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,6 +43,8 @@ pub(super) struct Taken {
     pub(super) readings: Vec<Reading>,
     /// By event id: the index of the point that it is.
     points: Vec<Option<u16>>,
+    /// Who evaluates their filters.
+    pub(super) filtering: Filtering,
     /// Entries of the directory that no point stands for yet.
     pub(super) unknown: Vec<Listed>,
     /// Bytes of the directory that were read.
@@ -95,6 +100,7 @@ impl Taken {
             }
         }
         let mut taken = Taken::of(shared, path, id, pid, wish);
+        taken.filtering = Filtering::new(is_first);
         if !is_first || wish.recorder {
             taken.skip_all();
         }
@@ -153,6 +159,7 @@ impl Taken {
             wish,
             readings,
             points: Vec::new(),
+            filtering: Filtering::default(),
             unknown: Vec::new(),
             directory_read: 0,
             losses: HashMap::new(),
@@ -161,21 +168,29 @@ impl Taken {
         }
     }
 
-    /// Knows every event of the directory that `means` says, with nothing being asked for. What points they
-    /// are is appended to `points`.
-    pub(super) fn know(&mut self, points: &mut Vec<Point>, means: impl Fn(&str, &str) -> bool) {
+    /// Knows every event of the directory of which `wish` wants hits, with nothing being asked for. What
+    /// points they are is appended to `points`.
+    pub(super) fn know(&mut self, points: &mut Vec<Point>, wish: &mut dyn FnMut(&Probe) -> Hits) {
         let directory = self.shared.directory(0);
         for point in region::listed(&directory) {
             let event = point.event;
-            let listed = Listed::read(&point);
-            let Some(listed) = listed.filter(|it| means(&it.provider, &it.name)) else {
+            let Some(listed) = Listed::read(&point) else {
                 continue;
             };
             let known = points.iter().position(|point| point.is(&listed));
-            let index = known.unwrap_or_else(|| {
-                points.push(Point::of_listed(&listed));
-                points.len() - 1
-            });
+            let index = match known {
+                Some(index) => index,
+                None => {
+                    let mut point = Point::of_listed(&listed);
+                    point.filter = match wish(&point.what) {
+                        Hits::All => None,
+                        Hits::Some(filter) => Some(filter),
+                        Hits::None => continue,
+                    };
+                    points.push(point);
+                    points.len() - 1
+                }
+            };
             let at = usize::from(event);
             if self.points.len() <= at {
                 self.points.resize(at + 1, None);
@@ -216,7 +231,7 @@ impl Taken {
         for listed in unknown {
             match points.iter().position(|point| point.is(&listed)) {
                 Some(index) if self.comes_otherwise(&listed, &points[index]) => {}
-                Some(index) => any |= self.want(listed.event, index),
+                Some(index) => any |= self.want(listed.event, index, &points[index]),
                 None => self.unknown.push(listed),
             }
         }
@@ -236,12 +251,10 @@ impl Taken {
                 .is_some_and(|inode| point.probed_in.contains(&inode))
     }
 
-    fn want(&mut self, event: u16, index: usize) -> bool {
+    fn want(&mut self, event: u16, index: usize, point: &Point) -> bool {
         if self.point(event).is_some() {
             return false;
         }
-        let children = self.wish.children;
-        let wanted = WANTED_ALL | if children { WANTED_OF_CHILDREN } else { 0 };
         let at = usize::from(event);
         if self.points.len() <= at {
             self.points.resize(at + 1, None);
@@ -251,10 +264,43 @@ impl Taken {
             let lost = self.shared.losses(ring, event);
             self.losses.insert((ring, event), lost);
         }
-        self.shared.want(event, wanted);
-        self.shared
-            .want(0, if children { WANTED_OF_CHILDREN } else { 0 });
+        let wanted = match &point.filter {
+            None => WANTED_ALL,
+            Some(filter) => {
+                let same_numbers = self.people.same_numbers();
+                let filtering = &mut self.filtering;
+                filtering.want(&self.shared, event, filter, same_numbers)
+            }
+        };
+        self.shared.want(event, wanted | self.of_children());
+        self.shared.want(0, self.of_children());
         true
+    }
+
+    fn of_children(&self) -> u8 {
+        match self.wish.children {
+            true => WANTED_OF_CHILDREN,
+            false => 0,
+        }
+    }
+
+    /// Sees whether the program has taken its filters. Where it cannot read them every hit is wanted, and it is
+    /// to be asked again; how many events that are.
+    pub(super) fn look_at_filters(&mut self, now: u64) -> usize {
+        let refused = self.filtering.look(&self.shared, now);
+        for event in &refused {
+            self.shared.want(*event, WANTED_ALL | self.of_children());
+        }
+        refused.len()
+    }
+
+    /// What its program's filters have refused since the last call: `(point, hits)`.
+    pub(super) fn filtered(&mut self) -> Vec<(usize, u64)> {
+        let counted = self.filtering.counted(&self.shared).into_iter();
+        let points = &self.points;
+        counted
+            .filter_map(|(event, hits)| Some((point_of(points, event)?, hits)))
+            .collect()
     }
 
     /// Wants nothing any more.
@@ -262,11 +308,13 @@ impl Taken {
         for event in 0..self.points.len() {
             self.shared.want(event as u16, 0);
         }
+        self.shared.forget_filters();
     }
 
     /// Events are of no points any more.
     pub(super) fn forget_points(&mut self) {
         self.points.clear();
+        self.filtering.clear();
         self.look_through_again();
     }
 
@@ -345,6 +393,7 @@ impl Taken {
             cpu,
             of_child: group.is_of_children(),
             points: &self.points,
+            filtering: &self.filtering,
             people: &mut self.people,
             lies: &mut self.lies,
             last,
@@ -378,6 +427,7 @@ impl Taken {
                 cpu,
                 of_child: group.is_of_children(),
                 points: &self.points,
+                filtering: &self.filtering,
                 people: &mut self.people,
                 lies: &mut self.lies,
                 last,
