@@ -243,6 +243,31 @@ fn main() {
                 accounts(&ran, "app:tick", 10, 200);
             }
         }),
+        bpf_test(
+            "a_thread_in_another_pid_namespace_is_named_as_it_is_printed",
+            || {
+                let mut command = std::process::Command::new("unshare");
+                command
+                    .args(["--pid", "--mount", "--fork", "--mount-proc"])
+                    .arg(std::env::current_exe().unwrap())
+                    .env("BRIDGE_RING_PROGRAM", "ticks 10");
+                let mut program = Program::spawn(&mut command);
+                assert_eq!(program.pid, 1, "it is the first of its namespace");
+                let pid = program.only_child().to_string();
+                for (number, events) in [(pid.as_str(), 10), ("1", 0)] {
+                    let filter = format!("common_pid == {number}");
+                    let args = [
+                        "-p", &pid, "--via", "ring", "-e", "app:tick", "--filter", &filter,
+                    ];
+                    let attached = Attached::start(&args);
+                    program.ask("go");
+                    let ran = attached.stop(Signal::SIGINT);
+                    accounts(&ran, "app:tick", events, 10);
+                    assert!(ran.err.contains("of 1 by the bridge"), "{}", ran.err);
+                }
+                program.finish();
+            },
+        ),
         test("a_flight_recorder_records_what_passes", || {
             let mut program = Program::start("asker 50");
             let pid = program.pid.to_string();

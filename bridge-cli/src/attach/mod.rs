@@ -14,6 +14,7 @@
 
 mod descent;
 mod follow;
+mod later;
 mod outside;
 mod pump;
 mod recorder;

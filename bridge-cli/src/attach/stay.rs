@@ -37,7 +37,7 @@ const CHUNK: usize = 16 * 1024;
 /// Everything that is in place.
 pub(super) struct Attached {
     // Before `outside`: what is undone follows from there being no probes any more.
-    pump: Pump,
+    pub(super) pump: Pump,
     /// Keys of processes in which nobody switches them.
     outside: Outside,
     /// Tracepoints of the SDK are attached through USDT probes.
@@ -51,7 +51,7 @@ pub(super) struct Attached {
     filters: usize,
     /// Whether anything is filtered.
     has_filters: bool,
-    follow: Option<Follow>,
+    pub(super) follow: Option<Follow>,
     /// Where only snapshots are printed.
     recorder: Option<FlightRecorder>,
     /// The target has ended, and others are followed.
@@ -127,7 +127,11 @@ impl Attached {
         self.names.len()
     }
 
-    fn add(&mut self, resolved: Resolved, say: &mut dyn FnMut(Note)) -> Result<()> {
+    /// Attaches what was resolved later.
+    ///
+    /// # Errors
+    /// Why it cannot be attached.
+    pub(super) fn add(&mut self, resolved: Resolved, say: &mut dyn FnMut(Note)) -> Result<()> {
         if resolved.is_empty() {
             return Ok(());
         }
@@ -293,92 +297,6 @@ impl Attached {
         }
     }
 
-    /// Looks for rings of programs that are started or initialised meanwhile.
-    fn look_at_rings(&mut self, say: &mut dyn FnMut(Note)) {
-        let (Some(rings), Some(follow)) = (self.pump.sdk(), &mut self.follow) else {
-            return;
-        };
-        rings.look();
-        for detail in rings.take_details() {
-            say(Note::Detail(detail));
-        }
-        if self.may_fall_back && !rings.is_awaited() {
-            self.may_fall_back = false;
-            if !rings.has_helper() {
-                rings.want_no_points();
-                let resolved = follow.fall_back();
-                if let Err(error) = resolved.and_then(|resolved| self.add(resolved, say)) {
-                    say(Note::Warning(format!(
-                        "the command makes no rings, and its tracepoints are not attached: {}",
-                        error.with_causes()
-                    )));
-                }
-                return;
-            }
-        }
-        let unknown = rings.unknown();
-        if unknown.is_empty() {
-            return;
-        }
-        let mut resolved = follow.listed(&unknown);
-        for warning in resolved.warnings.drain(..) {
-            say(Note::Warning(warning));
-        }
-        let names: Vec<String> = resolved.names.iter().map(|name| name.1.clone()).collect();
-        if names.is_empty() {
-            return;
-        }
-        // Rings only: nothing of it can fail.
-        let _ = self.add(resolved, say);
-        say(Note::Detail(format!(
-            "attached to rings that were made meanwhile: {}",
-            some_of(&names)
-        )));
-    }
-
-    /// Attaches what the target has loaded meanwhile. That something cannot be attached stops nothing.
-    fn follow_target(&mut self, say: &mut dyn FnMut(Note)) {
-        let Some(follow) = &mut self.follow else {
-            return;
-        };
-        let pump = &mut self.pump;
-        let listed = || {
-            pump.sdk().map_or(Vec::new(), |rings| {
-                rings.look_for_libraries();
-                rings.listed()
-            })
-        };
-        let added = match follow.look(listed) {
-            Ok(None) => return,
-            Ok(Some(mut resolved)) => {
-                let names: Vec<String> = resolved
-                    .names
-                    .iter()
-                    .map(|(_, name)| name.clone())
-                    .collect();
-                resolved
-                    .warnings
-                    .drain(..)
-                    .for_each(|warning| say(Note::Warning(warning)));
-                if names.is_empty() {
-                    return;
-                }
-                self.add(resolved, say).map(|()| names)
-            }
-            Err(error) => Err(error),
-        };
-        say(match added {
-            Ok(names) => Note::Detail(format!(
-                "attached to what was loaded meanwhile: {}",
-                some_of(&names)
-            )),
-            Err(error) => Note::Warning(format!(
-                "what was loaded meanwhile is not attached: {}",
-                error.with_causes()
-            )),
-        });
-    }
-
     /// Detaches, hands over what is left, and sums up. A further signal stops waiting for a writer that
     /// does not get on.
     pub(super) fn end(
@@ -508,15 +426,6 @@ impl Attached {
             cpu: summary::CpuTime::of_this_process(),
             ..Summary::default()
         }
-    }
-}
-
-/// The first few names, and how many more there are.
-fn some_of(names: &[String]) -> String {
-    const SHOWN: usize = 5;
-    match names.len().checked_sub(SHOWN) {
-        Some(more @ 1..) => format!("{} and {more} more", names[..SHOWN].join(", ")),
-        _ => names.join(", "),
     }
 }
 

@@ -1,4 +1,4 @@
-//! From what `-e` asks for to what is probed: a [`Spec`], and the decoders of its probes.
+//! From what `-e` asks for to what is probed: a [`Spec`](tracebraid_bpf::spec::Spec), and the decoders of its probes.
 //!
 //! ```text
 //! selectors ─┬─ binaries of the target, files named ─▶ user probes
@@ -10,26 +10,30 @@
 
 mod asking;
 mod choose;
+mod files;
 mod kernel;
+mod recorded;
+mod resolved;
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tracebraid_bpf::spec::{Location, ProbeId, Spec, UserProbe};
+use tracebraid_bpf::spec::{Location, UserProbe};
 use tracebraid_wire::kind::FieldKind;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::filter::Filters;
 use crate::selector::{Scope, Selector};
-use crate::source::decode::{Decoder, Decoders};
+use crate::source::decode::Decoder;
 use crate::source::sdk_ring::{Listed, Wanted};
-use crate::target::{Binary, FileId, Mapping, Process, Tracepoint};
-use crate::tracefs::symbols::Symbols;
+use crate::target::{Binary, FileId, Process};
 
-use asking::{Asked, Asking};
+pub use resolved::Resolved;
+
+use asking::Asking;
 use choose::{Candidate, FileOf, choose};
+use files::{candidates, file_of, shared_addresses};
 use kernel::Kernel;
+use recorded::Recorded;
 
 /// See the module's page.
 #[derive(Debug)]
@@ -55,31 +59,6 @@ type Point = (FileId, String, String);
 
 /// A tracepoint of the SDK by what it is called and what its fields are.
 type Shape = (String, String, Vec<(String, FieldKind)>);
-
-/// What was resolved.
-#[derive(Debug, Default)]
-pub struct Resolved {
-    /// What to probe; its filter is the caller's to set.
-    pub spec: Spec,
-    /// How its records are read.
-    pub decoders: Decoders,
-    /// `group:name` of every probe.
-    pub names: Vec<(ProbeId, String)>,
-    /// Things the user should know; none of them stops anything.
-    pub warnings: Vec<String>,
-    /// Tracepoints that rings give.
-    pub recorded: Vec<Wanted>,
-    /// Tracepoints of the SDK are among what is probed, with keys that somebody has to switch.
-    pub has_keys: bool,
-    /// Which hits of the others are wanted.
-    pub filters: Filters,
-    /// Who asks for what, until the filters have been read.
-    asked: Vec<Asked>,
-    /// The kernel's functions, where they are known.
-    symbols: Option<Arc<Symbols>>,
-    /// The files that the probes name; they must stay open until the probes are attached.
-    pub binaries: Vec<Binary>,
-}
 
 impl Resolver {
     /// For these selectors; none at all means every tracepoint of the target, and scheduling and system
@@ -438,27 +417,6 @@ impl Resolver {
     }
 }
 
-impl Resolved {
-    /// Takes in the decoder of a probe that these `-e` ask for, and gives the probe its number.
-    fn add(&mut self, next: &mut u32, decoder: Decoder, by: Vec<usize>) -> ProbeId {
-        let id = ProbeId(*next);
-        *next += 1;
-        let probe = decoder.probe();
-        if !by.is_empty() {
-            self.asked.push(Asked::new(id, probe, by));
-        }
-        self.names
-            .push((id, format!("{}:{}", probe.group, probe.name)));
-        self.decoders.insert(id, decoder);
-        id
-    }
-
-    /// Whether there is anything to attach.
-    pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
-    }
-}
-
 /// What is traced without `-e`, in the words of `-e`.
 const EVERYTHING: &str = "usdt:*:*:*";
 
@@ -470,145 +428,4 @@ fn default_selectors(has_target: bool) -> Result<Vec<Selector>> {
         .chain(kernel)
         .map(|text| Selector::parse(&text))
         .collect()
-}
-
-/// What the rings of the target's SDK give.
-struct Recorded<'a> {
-    listed: &'a [Listed],
-    /// Where the target has mapped files: a row's address leads to the object that it is in.
-    mappings: Vec<Mapping>,
-}
-
-impl<'a> Recorded<'a> {
-    fn of(target: Option<&Process>, listed: &'a [Listed]) -> Result<Recorded<'a>> {
-        let mappings = match target {
-            Some(process) if !listed.is_empty() => process.mappings()?,
-            _ => Vec::new(),
-        };
-        Ok(Recorded { listed, mappings })
-    }
-
-    /// Whether they give the events of a binary's tracepoint.
-    fn gives(&self, binary: &Binary, tracepoint: &Tracepoint) -> bool {
-        self.listed.iter().any(|one| {
-            one.provider == tracepoint.provider
-                && one.name == tracepoint.name
-                && one.fields.len() == tracepoint.fields.len()
-                && one
-                    .fields
-                    .iter()
-                    .zip(&tracepoint.fields)
-                    .all(|(own, field)| own.0 == field.name && own.1 == field.kind)
-                && self.is_in(one.row, binary)
-        })
-    }
-
-    /// Whether an address of the target is in its mapping of a file. The library that brings a copy of the
-    /// SDK of its own may have a tracepoint of the same name, which does not go to these rings.
-    fn is_in(&self, address: u64, binary: &Binary) -> bool {
-        self.mappings
-            .iter()
-            .find(|mapping| mapping.range.contains(&address))
-            // File systems tell other devices in `stat` than in `maps`.
-            .is_some_and(|mapping| mapping.inode == binary.id().inode)
-    }
-}
-
-/// Tracepoints of different names at one address are one place in code: hits come under each name.
-fn shared_addresses(chosen: &[&Candidate], binaries: &[Binary], resolved: &mut Resolved) {
-    for (file, binary) in binaries.iter().enumerate() {
-        for (offset, probes) in binary.usdt().shared_addresses() {
-            let names: Vec<String> = probes
-                .iter()
-                .filter_map(|&index| binary.usdt_probes().get(index))
-                .filter(|probe| {
-                    chosen.iter().any(|it| {
-                        it.file == file && it.group == probe.provider && it.name == probe.name
-                    })
-                })
-                .map(|probe| probe.full_name())
-                .collect();
-            if names.len() > 1 {
-                resolved.warnings.push(format!(
-                    "{} share one address ({:#x} of {}); every hit comes under each name",
-                    names.join(", "),
-                    offset,
-                    binary.path().display()
-                ));
-            }
-        }
-    }
-}
-
-fn candidates(binaries: &[Binary]) -> Vec<Candidate> {
-    let mut candidates = Vec::new();
-    for (file, binary) in binaries.iter().enumerate() {
-        let own = binary
-            .tracepoints()
-            .iter()
-            .map(|it| (&it.provider, &it.name));
-        let foreign = binary
-            .usdt_probes()
-            .iter()
-            .map(|it| (&it.provider, &it.name));
-        for (group, name) in own.chain(foreign) {
-            let candidate = Candidate {
-                group: group.clone(),
-                name: name.clone(),
-                file,
-            };
-            if candidates.last() != Some(&candidate) {
-                candidates.push(candidate);
-            }
-        }
-    }
-    candidates
-}
-
-/// Which file a path means: one that the target has mapped under that name, else the one it leads us to.
-fn file_of(path: &Path, target: Option<&Process>, binaries: &mut Vec<Binary>) -> Result<FileId> {
-    if let Some(mapped) = binaries
-        .iter()
-        .find(|binary| target.is_some() && binary.path() == path)
-    {
-        return Ok(mapped.id());
-    }
-    let mut failed = None;
-    for candidate in [
-        Some(path.to_owned()),
-        target.and_then(|process| in_root_of(process, path)),
-    ] {
-        let Some(candidate) = candidate else { continue };
-        match Binary::open(&candidate) {
-            Ok(binary) => {
-                if let Some(unfit) = binary.unfit() {
-                    return Err(Error::new(
-                        ErrorKind::Binary,
-                        format!("{}: {unfit}", path.display()),
-                    ));
-                }
-                let id = binary.id();
-                if !binaries.iter().any(|own| own.id() == id) {
-                    if !binary.has_probes() {
-                        return Err(Error::new(
-                            ErrorKind::NoMatch,
-                            format!("{}: {}", path.display(), binary.usdt()),
-                        ));
-                    }
-                    binaries.push(binary);
-                }
-                return Ok(id);
-            }
-            Err(error) => failed = failed.or(Some(error)),
-        }
-    }
-    Err(failed.unwrap_or_else(|| {
-        Error::new(ErrorKind::Binary, format!("cannot open {}", path.display()))
-    }))
-}
-
-/// The path as the target would understand it.
-fn in_root_of(process: &Process, path: &Path) -> Option<PathBuf> {
-    let below = path.strip_prefix("/").ok()?;
-    Some(PathBuf::from(format!("/proc/{}/root", process.pid())).join(below))
 }
