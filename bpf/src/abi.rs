@@ -29,6 +29,7 @@ pub(crate) const EVENTS: usize = 8;
 
 pub(crate) const FETCH_SLOTS: u8 = 0;
 pub(crate) const FETCH_ARGUMENTS: u8 = 1;
+pub(crate) const FETCH_PROGRAM: u8 = 2;
 
 pub(crate) const PLACE_TEXT: u8 = 0;
 pub(crate) const PLACE_CONSTANT: u8 = 1;
@@ -36,9 +37,23 @@ pub(crate) const PLACE_REGISTER: u8 = 2;
 pub(crate) const PLACE_MEMORY: u8 = 3;
 pub(crate) const PLACE_ADDRESS: u8 = 4;
 pub(crate) const PLACE_NONE: u8 = 5;
+pub(crate) const STEP_REGISTER: u8 = 6;
+pub(crate) const STEP_CONSTANT: u8 = 7;
+pub(crate) const STEP_FUNCTION: u8 = 8;
+pub(crate) const STEP_READ: u8 = 9;
+pub(crate) const STEP_KEEP: u8 = 10;
+pub(crate) const STEP_BACK: u8 = 11;
+pub(crate) const STEP_STORE: u8 = 12;
+pub(crate) const STEP_STORE_MEMORY: u8 = 13;
+pub(crate) const STEP_STORE_TEXT: u8 = 14;
 
 pub(crate) const TEXT_READ: u32 = 0;
 pub(crate) const TEXT_NULL: u32 = 1;
+pub(crate) const TEXT_CUT: u32 = 3;
+pub(crate) const TEXT_NO_ROOM: u32 = 4;
+
+pub(crate) const ARRAY_BYTES: usize = 512;
+pub(crate) const OUTPUT_HEAD: usize = 8;
 
 /// A type that may be seen as its bytes.
 ///
@@ -65,7 +80,7 @@ macro_rules! plain {
 }
 
 plain! {
-    struct Settings(56 + 4 * EVENTS + CPUS / 8) {
+    struct Settings(64 + 4 * EVENTS + CPUS / 8) {
         entries: u32,
         string_limit: u32,
         text_bytes: u32,
@@ -80,6 +95,8 @@ plain! {
         filter_cpus: u32,
         kernel_events_of_all: u32,
         exit_tells_last: u32,
+        fetch_room: u32,
+        reserved: u32,
         kernel_entry: [u32; EVENTS],
         cpu_mask: [u64; CPUS / 64],
     }
@@ -125,5 +142,5 @@ pub(crate) mod record {
     pub(crate) const TEXT_HEAD: usize = 16;
     /// `struct scratch` without the text behind it.
     pub(crate) const SCRATCH: usize =
-        80 + 8 * super::REGISTERS + 8 * super::WORDS + 16 * super::TEXTS;
+        112 + 8 * super::REGISTERS + 8 * super::WORDS + 16 * super::TEXTS;
 }

@@ -94,7 +94,7 @@ fn uprobe_multi() -> io::Result<Multi> {
     let program = kernel::load_trivial(sys::BPF_PROG_TYPE_KPROBE, sys::BPF_TRACE_UPROBE_MULTI, 0)?;
     let sites = Sites::new([(1, 0, 0)]);
     let ask = |process| {
-        kernel::link_uprobe_multi(program.as_fd(), Path::new("/"), &sites, process)
+        kernel::link_uprobe_multi(program.as_fd(), Path::new("/"), &sites, process, false)
             .err()
             .and_then(|error| error.raw_os_error())
     };

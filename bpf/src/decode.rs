@@ -2,7 +2,7 @@
 
 use crate::abi::{self, record};
 use crate::plan::{Entry, Shape};
-use crate::record::{Body, Record, Task, Text};
+use crate::record::{Body, Output, Record, Task, Text};
 use crate::spec::Argument;
 
 /// Reads one record and hands it out once for each probe of its entry. `None`: not of our making.
@@ -47,6 +47,7 @@ fn body(reader: &mut Reader<'_>, shape: &Shape) -> Option<Body> {
     Some(match shape {
         Shape::Slots => slots(reader)?,
         Shape::Arguments(arguments) => arguments_body(reader, arguments)?,
+        Shape::Program(outputs) => program_body(reader, outputs)?,
         Shape::Tracepoint => Body::Tracepoint(reader.0.to_vec()),
         Shape::Switch => {
             let (prev, next) = (reader.task()?, reader.task()?);
@@ -157,6 +158,28 @@ fn arguments_body(reader: &mut Reader<'_>, arguments: &[Argument]) -> Option<Bod
         location: 0,
         values,
     })
+}
+
+/// `texts` says of each output whether it is text, which ends in a NUL.
+fn program_body(reader: &mut Reader<'_>, texts: &[bool]) -> Option<Body> {
+    user(reader)?;
+    let output = |&is_text: &bool| {
+        let (length, status) = (reader.u32()?, reader.u32()?);
+        let bytes = reader.take(length as usize)?;
+        let without_nul = match bytes.split_last() {
+            Some((0, text)) if is_text => text,
+            _ => bytes,
+        };
+        Some(match status {
+            abi::TEXT_READ => Output::Read(without_nul.to_vec()),
+            abi::TEXT_CUT => Output::Cut(without_nul.to_vec()),
+            abi::TEXT_NO_ROOM => Output::NoRoom,
+            _ => Output::Fault,
+        })
+    };
+    Some(Body::Program(
+        texts.iter().map(output).collect::<Option<_>>()?,
+    ))
 }
 
 /// The low `width` bytes, as the 64-bit value that they stand for. The note's sign decides, not how

@@ -99,12 +99,14 @@ impl Sites {
     }
 }
 
-/// One link for all sites of a file, in one process or (0) in all.
+/// One link for all sites of a file, in one process or (0) in all; `at_return`: when their functions
+/// return.
 pub(crate) fn link_uprobe_multi(
     program: BorrowedFd<'_>,
     file: &Path,
     sites: &Sites,
     process: u32,
+    at_return: bool,
 ) -> io::Result<OwnedFd> {
     let file = CString::new(file.as_os_str().as_bytes())?;
     let mut options = sys::bpf_link_create_opts {
@@ -112,7 +114,11 @@ pub(crate) fn link_uprobe_multi(
         ..Default::default()
     };
     options.__bindgen_anon_1.uprobe_multi = sys::bpf_link_create_opts__bindgen_ty_1__bindgen_ty_3 {
-        flags: 0,
+        flags: if at_return {
+            sys::BPF_F_UPROBE_MULTI_RETURN
+        } else {
+            0
+        },
         cnt: sites.offsets.len() as u32,
         path: file.as_ptr(),
         offsets: sites.offsets.as_ptr(),
@@ -140,6 +146,7 @@ pub(crate) fn open_uprobe(
     file: &Path,
     offset: u64,
     semaphore: u64,
+    at_return: bool,
 ) -> io::Result<OwnedFd> {
     let semaphore = u32::try_from(semaphore).map_err(|_| {
         io::Error::new(
@@ -151,8 +158,8 @@ pub(crate) fn open_uprobe(
     let mut attributes = sys::perf_event_attr {
         type_: kind,
         size: size_of::<sys::perf_event_attr>() as u32,
-        // The PMU's format file: ref_ctr_offset is config:32-63.
-        config: u64::from(semaphore) << 32,
+        // The PMU's format files: ref_ctr_offset is config:32-63, retprobe config:0.
+        config: u64::from(semaphore) << 32 | u64::from(at_return),
         ..Default::default()
     };
     attributes.__bindgen_anon_3.uprobe_path = file.as_ptr() as u64;

@@ -164,6 +164,8 @@ fn settings(
         filter_cpus: (!filter.cpus.is_empty()).into(),
         kernel_events_of_all: filter.kernel_events_of_all.into(),
         exit_tells_last: exit_tells_last.into(),
+        fetch_room: plan.fetch_room as u32,
+        reserved: 0,
         kernel_entry: plan.events,
         cpu_mask,
     }

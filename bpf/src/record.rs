@@ -39,6 +39,8 @@ pub enum Body {
         /// `None` where memory could not be read or the place is unsupported.
         values: Vec<Option<u64>>,
     },
+    /// A probe definition: one a step that gives something out.
+    Program(Vec<Output>),
     /// The raw record of a kernel tracepoint, laid out as its `format` file says; its first 8 bytes
     /// mean nothing. `__data_loc` contents follow, at the offsets that their descriptors say.
     Tracepoint(Vec<u8>),
@@ -102,6 +104,19 @@ pub enum Body {
         /// What it returns.
         result: i64,
     },
+}
+
+/// What a step of a fetch program gave out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// The bytes: 8 of a value, as many as were asked for of memory, those before the NUL of text.
+    Read(Vec<u8>),
+    /// The same of text that is longer than the limit.
+    Cut(Vec<u8>),
+    /// The memory could not be read.
+    Fault,
+    /// The record was full.
+    NoRoom,
 }
 
 /// A task as scheduler events name it.

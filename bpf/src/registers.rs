@@ -23,8 +23,12 @@ pub(crate) fn word(register: Register) -> Option<u16> {
         Register::Rdx => 12,
         Register::Rsi => 13,
         Register::Rdi => 14,
+        Register::OrigRax => 15,
         Register::Rip => 16,
+        Register::Cs => 17,
+        Register::Flags => 18,
         Register::Rsp => 19,
+        Register::Ss => 20,
     })
 }
 

@@ -68,6 +68,56 @@ pub enum Fetch {
     },
     /// The arguments of any other USDT probe.
     Arguments(Vec<Argument>),
+    /// What a probe definition says.
+    Program(Program),
+}
+
+/// The arguments of a probe definition, as steps that work on one value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// In order; each argument begins with one that begins anew.
+    pub steps: Vec<Step>,
+    /// The probe is hit when the function returns, not when its instruction is reached.
+    pub at_return: bool,
+}
+
+/// One step of a [`Program`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Begins anew: a register, plus so many bytes.
+    Register(Register, i64),
+    /// Begins anew: a constant.
+    Constant(u64),
+    /// Begins anew: the run-time address of the probed place (of the function, at its return), plus so
+    /// many bytes.
+    Function(i64),
+    /// The value becomes the 64-bit word at value + offset.
+    Read(i64),
+    /// Keeps the value for [`Step::Back`].
+    Keep,
+    /// Takes the kept value.
+    Back,
+    /// Gives the value out.
+    Store,
+    /// Gives out so many bytes (1 to 512) at value + offset.
+    StoreMemory {
+        /// Bytes from the value.
+        offset: i64,
+        /// How many.
+        size: u16,
+    },
+    /// Gives out the NUL-terminated text at value + offset.
+    StoreText(i64),
+}
+
+impl Step {
+    /// Whether it gives something out.
+    pub fn is_output(&self) -> bool {
+        matches!(
+            self,
+            Step::Store | Step::StoreMemory { .. } | Step::StoreText(_)
+        )
+    }
 }
 
 /// One argument of a USDT note.
@@ -117,7 +167,7 @@ pub enum Place {
     Unsupported(String),
 }
 
-/// A general register of x86-64, by its 64-bit name in `pt_regs` terms.
+/// A register of x86-64, by its 64-bit name in `pt_regs` terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Register {
@@ -138,6 +188,10 @@ pub enum Register {
     R14,
     R15,
     Rip,
+    Flags,
+    Cs,
+    Ss,
+    OrigRax,
 }
 
 /// A kernel tracepoint, by category and name.

@@ -105,7 +105,11 @@ impl Error {
 
     /// Joins errors that were found in one go. `None` where there are none; the kind is the first one's.
     pub fn several(errors: Vec<Error>) -> Option<Error> {
-        let mut errors = errors.into_iter();
+        let mut errors = errors.into_iter().flat_map(|mut error| {
+            // What was joined before stays in its place.
+            let others = std::mem::take(&mut error.0.others);
+            std::iter::once(error).chain(others)
+        });
         let mut first = errors.next()?;
         first.0.others.extend(errors);
         Some(first)

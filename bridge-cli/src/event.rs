@@ -104,6 +104,8 @@ pub enum Origin {
     Usdt,
     /// A kernel tracepoint.
     Kernel,
+    /// A probe definition.
+    Probe,
 }
 
 /// One field.
@@ -168,6 +170,11 @@ pub enum Print {
     Present,
     /// The application's `print = "id={id} depth={depth}"`.
     Template(String),
+    /// As the kernel prints a probe: `(address) name=value …`, or `(return address <- function) …`.
+    Definition {
+        /// How many of the first fields are those addresses.
+        addresses: usize,
+    },
     /// The kernel's `print fmt`, compiled.
     Kernel(Box<crate::tracefs::print_fmt::PrintFmt>),
 }

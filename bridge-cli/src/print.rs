@@ -1,8 +1,8 @@
 //! The body of an event as text.
 //!
-//! Three forms, chosen by the probe ([`Print`]): `name=value name=value …` (of a return only what has a
-//! value), the application's template
-//! `id={id} depth={depth}`, or the kernel's own `print fmt`. Whatever the form, one event is one line
+//! Four forms, chosen by the probe ([`Print`]): `name=value name=value …` (of a return only what has a
+//! value), the application's template `id={id} depth={depth}`, the kernel's own `print fmt`, or the form
+//! in which the kernel prints probe definitions (`(0x401615) a=-7 s="text" v={1,2}`). Whatever the form, one event is one line
 //! and a terminal does nothing with it: control characters, line and direction marks and bytes that
 //! are not UTF-8 are shown escaped (`\n`, `\x1b`, `\u{202e}`, `\xff`).
 //!
@@ -35,6 +35,7 @@ pub fn body(probe: &Probe, values: &[Value], out: &mut Vec<u8>) {
         Print::Plain => plain(&probe.fields, values, out),
         Print::Present => present(&probe.fields, values, out),
         Print::Template(template) => fill(template, &probe.fields, values, out),
+        Print::Definition { addresses } => definition(*addresses, &probe.fields, values, out),
         Print::Kernel(format) => {
             let start = out.len();
             format.write(values, out);
@@ -62,6 +63,55 @@ fn pairs<'a>(pairs: impl Iterator<Item = (&'a Field, &'a Value)>, out: &mut Vec<
         escape(field.name.as_bytes(), out);
         out.push(b'=');
         self::value(value, field.base, Quotes::WhereNeeded, out);
+    }
+}
+
+/// Appends `(address) name=value …` as the kernel prints a probe: text and characters in quotes, arrays in
+/// braces.
+fn definition(addresses: usize, fields: &[Field], values: &[Value], out: &mut Vec<u8>) {
+    let (first, rest) = values.split_at(addresses.min(values.len()));
+    out.push(b'(');
+    // Of a return the record has the function first, the line what it returns to.
+    for (index, value) in first.iter().rev().enumerate() {
+        if index > 0 {
+            out.extend_from_slice(b" <- ");
+        }
+        self::value(value, Base::Hexadecimal, Quotes::Never, out);
+    }
+    out.push(b')');
+    for (field, value) in fields.iter().skip(addresses).zip(rest) {
+        out.push(b' ');
+        escape(field.name.as_bytes(), out);
+        out.push(b'=');
+        as_the_kernel(value, field.base, out);
+    }
+}
+
+fn as_the_kernel(value: &Value, base: Base, out: &mut Vec<u8>) {
+    match value {
+        Value::Text { bytes, full_length } => {
+            out.push(b'"');
+            escape_with(bytes, b"\"\\", out);
+            out.push(b'"');
+            cut_mark(bytes.len(), *full_length, out);
+        }
+        Value::Char(character) => {
+            let mut buffer = [0; 4];
+            out.push(b'\'');
+            escape_with(character.encode_utf8(&mut buffer).as_bytes(), b"'\\", out);
+            out.push(b'\'');
+        }
+        Value::Array(values) => {
+            out.push(b'{');
+            for (index, element) in values.iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                as_the_kernel(element, base, out);
+            }
+            out.push(b'}');
+        }
+        other => self::value(other, base, Quotes::Never, out),
     }
 }
 

@@ -71,6 +71,11 @@ impl Checked {
                     let warnings =
                         warnings.map(|warning| format!("{}: warning: {warning}", place(line)));
                     self.complaints.extend(warnings);
+                    if let Some(obstacle) = &definition.obstacle {
+                        let warning =
+                            format!("{}: warning: {obstacle}; attach refuses it", place(line));
+                        self.complaints.push(warning);
+                    }
                 }
                 Line::Refused(rejection) => {
                     self.refused += 1;

@@ -25,15 +25,28 @@ pub(crate) enum Way {
 /// Attaches every site of a file.
 pub(crate) fn attach(binary: &Binary, program: BorrowedFd<'_>, way: Way) -> Result<Vec<OwnedFd>> {
     match way {
-        Way::Multi { process } => match multi(binary, &binary.sites, program, process) {
-            Ok(link) => Ok(vec![link]),
-            Err(error) => Err(explain(binary, way, error, |sites| {
-                multi(binary, sites, program, process).map(drop)
-            })),
-        },
+        Way::Multi { process } => {
+            // Entries stand before returns, and a link is of one sort.
+            let entries = binary.sites.partition_point(|site| !site.at_return);
+            let (entries, returns) = binary.sites.split_at(entries);
+            let mut links = Vec::with_capacity(2);
+            for sites in [entries, returns]
+                .into_iter()
+                .filter(|sites| !sites.is_empty())
+            {
+                links.push(multi(binary, sites, program, process).map_err(|error| {
+                    explain(binary, sites, way, error, |sites| {
+                        multi(binary, sites, program, process).map(drop)
+                    })
+                })?);
+            }
+            Ok(links)
+        }
         Way::Perf { kind } => {
             let one = |site: &Site| {
-                let event = kernel::open_uprobe(kind, &binary.path, site.offset, site.semaphore)?;
+                let (offset, semaphore) = (site.offset, site.semaphore);
+                let event =
+                    kernel::open_uprobe(kind, &binary.path, offset, semaphore, site.at_return)?;
                 kernel::link_perf_event(program, &event, site.location.into())
             };
             let mut links = Vec::with_capacity(binary.sites.len());
@@ -58,17 +71,19 @@ fn multi(
     program: BorrowedFd<'_>,
     process: u32,
 ) -> io::Result<OwnedFd> {
+    let at_return = sites.first().is_some_and(|site| site.at_return);
     let sites = Sites::new(
         sites
             .iter()
             .map(|site| (site.offset, site.semaphore, site.location.into())),
     );
-    kernel::link_uprobe_multi(program, &binary.path, &sites, process)
+    kernel::link_uprobe_multi(program, &binary.path, &sites, process, at_return)
 }
 
 /// Finds the site at fault by halves, since the kernel does not say.
 fn explain(
     binary: &Binary,
+    mut sites: &[Site],
     way: Way,
     error: io::Error,
     attach: impl Fn(&[Site]) -> io::Result<()>,
@@ -79,7 +94,6 @@ fn explain(
     ) {
         return describe_whole(binary, error);
     }
-    let mut sites = &binary.sites[..];
     let mut error = error;
     while sites.len() > 1 {
         let (left, right) = sites.split_at(sites.len() / 2);

@@ -20,6 +20,8 @@
 #define ABI_TEXTS 32
 /* The longest string that may be asked for. */
 #define ABI_STRING_LIMIT 4096
+/* The largest array that a fetch program stores in one step, bytes. */
+#define ABI_ARRAY_BYTES 512
 /* Different things to fetch at one address. */
 #define ABI_CHAIN 4
 /* CPUs that a filter can name. */
@@ -68,6 +70,10 @@ struct settings {
 	__u32 kernel_events_of_all;
 	/* The tracepoint sched_process_exit says itself whether a thread was the last. */
 	__u32 exit_tells_last;
+	/* Bytes of output that fetch programs may fill; behind them is room for the heads of what did not fit.
+	 * 0: there are no such programs. */
+	__u32 fetch_room;
+	__u32 reserved;
 	__u32 kernel_entry[ABI_EVENTS];
 	__u64 cpu_mask[ABI_CPUS / 64];
 };
@@ -81,14 +87,17 @@ struct counter {
 	__u64 no_scratch;
 };
 
-enum abi_fetch { ABI_FETCH_SLOTS, ABI_FETCH_ARGUMENTS };
+enum abi_fetch { ABI_FETCH_SLOTS, ABI_FETCH_ARGUMENTS, ABI_FETCH_PROGRAM };
 
 /* What to do at an address; the cookie of a user probe is the index of one. */
 struct location {
 	__u32 entry;
 	/* The next location of the same address, or 0. */
 	__u32 next;
-	/* The first of its places: one a text of ABI_FETCH_SLOTS, one a word of ABI_FETCH_ARGUMENTS. */
+	/*
+	 * The first of its places: one a text of ABI_FETCH_SLOTS, one a word of ABI_FETCH_ARGUMENTS, one a step
+	 * of ABI_FETCH_PROGRAM, of which there are words + 256 * texts.
+	 */
 	__u32 first_place;
 	__u8 fetch;
 	__u8 words;
@@ -109,6 +118,22 @@ enum abi_place {
 	ABI_PLACE_ADDRESS,
 	/* Not to be had. */
 	ABI_PLACE_NONE,
+	/*
+	 * Steps of a fetch program, which work on one value. The first three begin an argument anew:
+	 * word `base` of pt_regs + displacement, displacement, address of the probed function + displacement.
+	 */
+	ABI_STEP_REGISTER,
+	ABI_STEP_CONSTANT,
+	ABI_STEP_FUNCTION,
+	/* The value becomes the word at value + displacement. */
+	ABI_STEP_READ,
+	/* The value is kept; the kept value comes back. */
+	ABI_STEP_KEEP,
+	ABI_STEP_BACK,
+	/* Outputs: the value; `base` bytes at value + displacement; the text at value + displacement. */
+	ABI_STEP_STORE,
+	ABI_STEP_STORE_MEMORY,
+	ABI_STEP_STORE_TEXT,
 };
 
 #define ABI_NO_REGISTER 0xffff
@@ -205,7 +230,13 @@ struct user_record {
 	__u32 text_bytes;
 };
 
-enum abi_text { ABI_TEXT_READ, ABI_TEXT_NULL, ABI_TEXT_FAULT };
+enum abi_text { ABI_TEXT_READ, ABI_TEXT_NULL, ABI_TEXT_FAULT, ABI_TEXT_CUT, ABI_TEXT_NO_ROOM };
+
+/*
+ * Before each output of a fetch program: the bytes that follow in the low half (with the NUL of a text), an
+ * abi_text in the high one. Outputs stand where the bytes of texts do, in the order of their steps.
+ */
+#define ABI_OUTPUT_HEAD 8
 
 struct text_head {
 	/* What the program said; larger than `length` when cut. */
@@ -220,13 +251,19 @@ struct scratch {
 	__u32 used;
 	struct location at;
 	__u64 registers[ABI_REGISTERS];
+	/* Of a fetch program: its value, a kept one, the probed function, and whether the two were read. */
+	__u64 value;
+	__u64 kept;
+	__u64 function;
+	__u32 failed;
+	__u32 kept_failed;
 	/* These two are copied as one. */
 	struct user_record record;
 	__u64 words[ABI_WORDS];
 	struct text_head heads[ABI_TEXTS];
 };
 
-_Static_assert(sizeof(struct settings) == 56 + 4 * ABI_EVENTS + ABI_CPUS / 8, "settings");
+_Static_assert(sizeof(struct settings) == 64 + 4 * ABI_EVENTS + ABI_CPUS / 8, "settings");
 _Static_assert(sizeof(struct counter) == 24, "counter");
 _Static_assert(sizeof(struct location) == 16, "location");
 _Static_assert(sizeof(struct place) == 16, "place");
@@ -244,6 +281,6 @@ _Static_assert(sizeof(struct text_head) == 16, "text_head");
 _Static_assert(__builtin_offsetof(struct scratch, words) ==
 		       __builtin_offsetof(struct scratch, record) + sizeof(struct user_record),
 	       "words behind the record");
-_Static_assert(sizeof(struct scratch) == 80 + 8 * ABI_REGISTERS + 8 * ABI_WORDS + 16 * ABI_TEXTS, "scratch");
+_Static_assert(sizeof(struct scratch) == 112 + 8 * ABI_REGISTERS + 8 * ABI_WORDS + 16 * ABI_TEXTS, "scratch");
 
 #endif

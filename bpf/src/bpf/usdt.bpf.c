@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
  * Probes in user code. The cookie is the index of a location, which says what to fetch: the slots of a
- * tracebraid tracepoint with the text they lead to, or the arguments of any other USDT probe.
+ * tracebraid tracepoint with the text they lead to, the arguments of any other USDT probe, or what the
+ * fetch program of a definition says.
  *
  * The programs may sleep, since memory that nobody has touched yet can only be read by faulting it in.
  * They may be preempted too, so they hold no per-CPU data: what is fetched goes into a scratch slot
@@ -190,6 +191,8 @@ static __noinline int read_arguments(struct scratch *scratch)
 	return 0;
 }
 
+#include "fetch.bpf.h"
+
 /* The words stand right behind the record in scratch, as they will in the ring. */
 static __always_inline void copy(struct bpf_dynptr *room, struct scratch *scratch, __u32 words,
 				 __u32 texts)
@@ -197,10 +200,9 @@ static __always_inline void copy(struct bpf_dynptr *room, struct scratch *scratc
 	__u32 at = sizeof(scratch->record) + words, bytes = scratch->record.text_bytes;
 
 	bpf_dynptr_write(room, 0, &scratch->record, at, 0);
-	if (!texts)
-		return;
-	bpf_dynptr_write(room, at, scratch->heads, texts, 0);
-	if (bytes <= settings.text_bytes)
+	if (texts)
+		bpf_dynptr_write(room, at, scratch->heads, texts, 0);
+	if (bytes && bytes <= settings.text_bytes)
 		bpf_dynptr_write(room, at + texts, scratch + 1, bytes, 0);
 }
 
@@ -259,6 +261,8 @@ static __noinline int record(struct scratch *scratch)
 	scratch->used = 0;
 	if (scratch->at.fetch == ABI_FETCH_SLOTS)
 		read_slots(scratch);
+	else if (settings.fetch_room && scratch->at.fetch == ABI_FETCH_PROGRAM)
+		run_program(scratch);
 	else
 		read_arguments(scratch);
 	fill_header(&scratch->record.header, scratch->at.entry);
@@ -280,8 +284,11 @@ static __always_inline int hit(const void *ctx, __u32 index)
 	if (filtered_out())
 		return 0;
 	scratch = scratch_get((__u32)bpf_get_current_pid_tgid());
-	if (scratch)
+	if (scratch) {
 		bpf_probe_read_kernel(scratch->registers, settings.registers * 8, ctx);
+		if (settings.fetch_room)
+			scratch->function = bpf_get_func_ip((void *)ctx);
+	}
 	for (__u32 i = 0; i < ABI_CHAIN; i++) {
 		struct location *at = bpf_map_lookup_elem(&locations, &index);
 

@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 
 use crate::abi;
 use crate::error::{Error, ErrorKind, Result};
-use crate::spec::{Argument, Fetch, Location, ProbeId, Spec};
+use crate::spec::{Argument, Fetch, Location, ProbeId, Program, Spec, Step};
 
 pub(crate) use kernel::{Calls, Tracepoint};
-use place::{NO_PLACE, check, place};
+use place::{NO_PLACE, check, place, step};
 
 /// Bytes of a CPU's ring where the spec says 0.
 const DEFAULT_RING: usize = 1 << 20;
@@ -42,6 +42,8 @@ pub(crate) struct Plan {
     pub(crate) ring_bytes: usize,
     pub(crate) string_limit: usize,
     pub(crate) text_bytes: usize,
+    /// Bytes of output of fetch programs, without the heads of what does not fit; 0 without any.
+    pub(crate) fetch_room: usize,
 }
 
 /// One thing to record, and for whom.
@@ -57,6 +59,8 @@ pub(crate) struct Entry {
 pub(crate) enum Shape {
     Slots,
     Arguments(Vec<Argument>),
+    /// Of each output whether it is text.
+    Program(Vec<bool>),
     Tracepoint,
     Switch,
     Wake,
@@ -81,6 +85,7 @@ pub(crate) struct Site {
     pub(crate) offset: u64,
     pub(crate) semaphore: u64,
     pub(crate) location: u32,
+    pub(crate) at_return: bool,
 }
 
 impl Plan {
@@ -108,6 +113,7 @@ impl Plan {
             ring_bytes,
             string_limit,
             text_bytes: string_limit,
+            fetch_room: 0,
         };
         plan.user(spec)?;
         plan.tracepoints(&spec.tracepoints)?;
@@ -122,7 +128,7 @@ impl Plan {
 
     fn user(&mut self, spec: &Spec) -> Result<()> {
         // The same file may be named by several paths; the kernel probes inodes.
-        let mut files: Vec<(PathBuf, BTreeMap<u64, Address>)> = Vec::new();
+        let mut files: Vec<(PathBuf, Addresses)> = Vec::new();
         let mut known: HashMap<(u64, u64), usize> = HashMap::new();
         for probe in &spec.user {
             let identity = identity(&probe.binary)?;
@@ -132,18 +138,20 @@ impl Plan {
             });
             for (number, location) in probe.locations.iter().enumerate() {
                 check(&probe.binary, location)?;
-                let address = files[index].1.entry(location.offset).or_default();
+                let at = (is_at_return(location), location.offset);
+                let address = files[index].1.entry(at).or_default();
                 address.add(&probe.binary, location, (probe.id, number as u32))?;
             }
         }
         for (path, addresses) in files {
             let mut sites = Vec::with_capacity(addresses.len());
-            for (offset, address) in addresses {
+            for ((at_return, offset), address) in addresses {
                 let location = self.chain(address.wanted);
                 sites.push(Site {
                     offset,
                     semaphore: address.semaphore,
                     location,
+                    at_return,
                 });
             }
             if !sites.is_empty() {
@@ -183,6 +191,16 @@ impl Plan {
                     let count = arguments.len() as u8;
                     (abi::FETCH_ARGUMENTS, count, 0, Shape::Arguments(arguments))
                 }
+                Fetch::Program(program) => {
+                    self.add_program(&program);
+                    let [low, high] = (program.steps.len() as u16).to_le_bytes();
+                    (
+                        abi::FETCH_PROGRAM,
+                        low,
+                        high,
+                        Shape::Program(texts(&program)),
+                    )
+                }
             };
             let entry = self.entry(probes, shape);
             self.locations.push(abi::Location {
@@ -198,6 +216,38 @@ impl Plan {
         first
     }
 }
+
+impl Plan {
+    fn add_program(&mut self, program: &Program) {
+        self.places.extend(program.steps.iter().map(step));
+        let bytes = |step: &Step| match step {
+            Step::StoreText(_) => self.string_limit,
+            Step::StoreMemory { .. } => abi::ARRAY_BYTES,
+            _ => 8,
+        };
+        let outputs = program.steps.iter().filter(|step| step.is_output());
+        let heads = abi::OUTPUT_HEAD * outputs.clone().count();
+        let all: usize = outputs.map(|step| abi::OUTPUT_HEAD + bytes(step)).sum();
+        // What a program asks for before it stores is the most that one step can store.
+        let least = abi::OUTPUT_HEAD + abi::ARRAY_BYTES.max(self.string_limit);
+        self.fetch_room = self.fetch_room.max(all.min(MOST_TEXT).max(least));
+        self.text_bytes = self.text_bytes.max(self.fetch_room + heads);
+    }
+}
+
+fn is_at_return(location: &Location) -> bool {
+    matches!(&location.fetch, Fetch::Program(program) if program.at_return)
+}
+
+fn texts(program: &Program) -> Vec<bool> {
+    let outputs = program.steps.iter().filter(|step| step.is_output());
+    outputs
+        .map(|step| matches!(step, Step::StoreText(_)))
+        .collect()
+}
+
+/// What is wanted in one file: at the return of a function or not, and at which offset.
+type Addresses = BTreeMap<(bool, u64), Address>;
 
 /// What is wanted at one address.
 #[derive(Default)]
@@ -310,6 +360,7 @@ mod tests {
             offset,
             semaphore,
             location,
+            at_return: false,
         };
         assert_eq!(
             plan.binaries[0].sites,

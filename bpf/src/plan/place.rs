@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::abi;
 use crate::error::{Error, Result};
 use crate::registers;
-use crate::spec::{Argument, Fetch, Location, Place};
+use crate::spec::{Argument, Fetch, Location, Place, Step};
 
 pub(super) fn check(file: &Path, location: &Location) -> Result<()> {
     let refuse = |what: String| {
@@ -44,6 +44,21 @@ pub(super) fn check(file: &Path, location: &Location) -> Result<()> {
                 .find(|one| !matches!(one.width, 1 | 2 | 4 | 8))
             {
                 return refuse(format!("an argument of {} bytes", bad.width));
+            }
+        }
+        Fetch::Program(program) => {
+            if program.steps.len() > usize::from(u16::MAX) {
+                return refuse(format!("{} steps", program.steps.len()));
+            }
+            let sizes = program.steps.iter().filter_map(|step| match step {
+                Step::StoreMemory { size, .. } => Some(usize::from(*size)),
+                _ => None,
+            });
+            if let Some(bad) = sizes
+                .into_iter()
+                .find(|size| !(1..=abi::ARRAY_BYTES).contains(size))
+            {
+                return refuse(format!("an array of {bad} bytes"));
             }
         }
     }
@@ -135,5 +150,31 @@ pub(super) fn place(argument: &Argument) -> abi::Place {
             }
         }
         Place::Unsupported(_) => NO_PLACE,
+    }
+}
+
+/// A register that this machine does not have makes its argument a fault: nothing is read at address 0.
+pub(super) fn step(step: &Step) -> abi::Place {
+    let with = |kind, displacement| abi::Place {
+        kind,
+        displacement,
+        ..NO_PLACE
+    };
+    match *step {
+        Step::Register(register, displacement) => abi::Place {
+            base: registers::word(register).unwrap_or(abi::NO_REGISTER),
+            ..with(abi::STEP_REGISTER, displacement)
+        },
+        Step::Constant(value) => with(abi::STEP_CONSTANT, value as i64),
+        Step::Function(displacement) => with(abi::STEP_FUNCTION, displacement),
+        Step::Read(offset) => with(abi::STEP_READ, offset),
+        Step::Keep => with(abi::STEP_KEEP, 0),
+        Step::Back => with(abi::STEP_BACK, 0),
+        Step::Store => with(abi::STEP_STORE, 0),
+        Step::StoreMemory { offset, size } => abi::Place {
+            base: size,
+            ..with(abi::STEP_STORE_MEMORY, offset)
+        },
+        Step::StoreText(offset) => with(abi::STEP_STORE_TEXT, offset),
     }
 }

@@ -32,6 +32,7 @@ use crate::condition::{Condition, Conditions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::export;
 use crate::resolve::Resolver;
+use crate::resolve::definitions::Written;
 use crate::selector::Selector;
 use crate::source::sdk_ring::SdkRings;
 use crate::summary::Summary;
@@ -54,6 +55,8 @@ pub struct Options {
     pub command: Vec<OsString>,
     /// What to trace. Empty means all tracepoints of the target, and sched and system calls of it.
     pub selectors: Vec<Selector>,
+    /// Probe definitions, beside what `selectors` name.
+    pub definitions: Vec<Written>,
     /// Kernel events of all processes.
     pub all_processes: bool,
     /// Only events of this thread.
@@ -150,7 +153,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(Note)) -> Result<Ended> {
         .map(|process| ProcessEnd::of(process.pid()));
     let end = end.transpose()?;
     let spec = whom::spec(options, process.as_ref());
-    let mut resolver = Resolver::new(&options.selectors, process.is_some())?;
+    let mut resolver = Resolver::new(&options.selectors, &options.definitions, process.is_some())?;
     let (follow, sdk, way, mut resolved) = match process {
         Some(process) => {
             let (mut sdk, way) = whom::rings(options, &process, &spec, say)?;

@@ -16,7 +16,8 @@ pub(super) fn check(options: &Options) -> Result<()> {
     let has_target =
         options.pid.is_some() || options.thread.is_some() || !options.command.is_empty();
     let of_files = |scope: &Scope| matches!(scope, Scope::File(_));
-    let only_files = !options.selectors.is_empty()
+    let asks = !options.selectors.is_empty() || !options.definitions.is_empty();
+    let only_files = asks
         && options
             .selectors
             .iter()

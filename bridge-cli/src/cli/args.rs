@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::export::{self, Format};
 use crate::list;
 use crate::probe;
+use crate::resolve::definitions::Written;
 use crate::snapshot;
 
 use super::events::EventArgs;
@@ -105,6 +106,9 @@ pub(super) struct AttachArgs {
     pid: Option<u32>,
     #[command(flatten)]
     events: EventArgs,
+    /// Probe definitions, one a line, as one would write them into uprobe_events
+    #[arg(long, value_name = "FILE")]
+    probes: Vec<PathBuf>,
     /// Kernel events of all processes, not only the target's
     #[arg(short, long)]
     all: bool,
@@ -277,7 +281,17 @@ impl SnapshotArgs {
 impl AttachArgs {
     /// The options the library works with; wrong `-e` are all reported in one go.
     pub(super) fn into_options(self) -> Result<attach::Options> {
-        let selectors = self.events.selectors()?;
+        let mut events = self.events;
+        let mut definitions = Vec::with_capacity(self.probes.len());
+        for path in self.probes {
+            definitions.push(Written {
+                text: probe::read(&path)?,
+                place: path.display().to_string(),
+                filters: Vec::new(),
+            });
+        }
+        definitions.extend(events.take_definitions());
+        let selectors = events.selectors()?;
         let when = each(&self.snapshot_when, Condition::parse)?;
         if self.pid.is_some() && !self.command.is_empty() {
             return Err(Error::new(
@@ -296,6 +310,7 @@ impl AttachArgs {
             pid: self.pid,
             command: self.command,
             selectors,
+            definitions,
             all_processes: self.all,
             thread: self.tid,
             cpus: self.cpus.map(|list| list.0).unwrap_or_default(),

@@ -4,6 +4,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{self, Refusals};
+use crate::resolve::definitions::{Written, is_definition};
 use crate::selector::Selector;
 
 /// See the module's page.
@@ -34,7 +35,9 @@ impl Args for EventArgs {
                     .action(ArgAction::Append)
                     .help(
                         "What is meant: PROVIDER:NAME, usdt:PATH:PROVIDER:NAME or \
-                         tracepoint:CATEGORY:NAME, with * and ?; without it all tracepoints of the \
+                         tracepoint:CATEGORY:NAME, with * and ?; a probe such as \
+                         uprobe:PATH:SYMBOL or 'p:NAME PATH:SYMBOL ARGUMENTS' (attach only); \
+                         without it all tracepoints of the \
                          target, and sched and system calls of its threads",
                     ),
             )
@@ -85,6 +88,21 @@ impl FromArgMatches for EventArgs {
 }
 
 impl EventArgs {
+    /// Takes out what defines a probe, with the filters behind it.
+    pub(super) fn take_definitions(&mut self) -> Vec<Written> {
+        let events = std::mem::take(&mut self.events);
+        let (definitions, names) = events
+            .into_iter()
+            .partition(|event| is_definition(&event.text));
+        self.events = names;
+        let written = |event: Event| Written {
+            place: "-e".to_owned(),
+            text: event.text,
+            filters: event.filters,
+        };
+        Vec::into_iter(definitions).map(written).collect()
+    }
+
     /// What the library works with.
     ///
     /// # Errors

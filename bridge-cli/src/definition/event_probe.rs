@@ -67,8 +67,10 @@ pub(super) fn read(
         },
         arguments,
         warnings: Vec::new(),
+        obstacle: None,
         line: 0,
         text: words.join(" "),
+        source: 0,
     };
     // The kernel logs nothing for a symbol that there is not.
     kernel_probe::resolve_symbols(parse.kernel, &definition)?;

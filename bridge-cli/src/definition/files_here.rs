@@ -15,6 +15,8 @@ use crate::target::{self, Place};
 /// Files by their paths; each is read once.
 #[derive(Default)]
 pub struct FilesHere {
+    /// Where a path is looked for that leads to nothing: the root of a process in another mount namespace.
+    root: Option<PathBuf>,
     opened: RefCell<HashMap<String, Rc<dyn Binary>>>,
 }
 
@@ -43,6 +45,23 @@ impl FilesHere {
     pub fn new() -> FilesHere {
         FilesHere::default()
     }
+
+    /// The same, and what only a process under this root sees.
+    pub fn in_root(root: Option<PathBuf>) -> FilesHere {
+        FilesHere {
+            root,
+            ..FilesHere::default()
+        }
+    }
+
+    /// The path, or that below the root where the path leads to nothing.
+    fn place(&self, path: &str) -> PathBuf {
+        let place = PathBuf::from(path);
+        match (&self.root, path.strip_prefix('/')) {
+            (Some(root), Some(below)) if !place.exists() => root.join(below),
+            _ => place,
+        }
+    }
 }
 
 impl Files for FilesHere {
@@ -50,11 +69,12 @@ impl Files for FilesHere {
         if let Some(binary) = self.opened.borrow().get(path) {
             return Ok(Rc::clone(binary));
         }
-        let metadata = std::fs::metadata(path).map_err(|_| FileTrouble::NotFound)?;
+        let place = self.place(path);
+        let metadata = std::fs::metadata(&place).map_err(|_| FileTrouble::NotFound)?;
         if !metadata.is_file() {
             return Err(FileTrouble::NotRegular);
         }
-        let binary: Rc<dyn Binary> = Rc::new(BinaryHere::open(Path::new(path)));
+        let binary: Rc<dyn Binary> = Rc::new(BinaryHere::open(&place));
         self.opened
             .borrow_mut()
             .insert(path.to_owned(), Rc::clone(&binary));

@@ -77,8 +77,10 @@ pub(super) fn read(
         place: Place::Symbol { symbol, offset: 0 },
         arguments,
         warnings: Vec::new(),
+        obstacle: None,
         line: 0,
         text: words.join(" "),
+        source: 0,
     };
     // Whatever goes wrong from here on, the kernel answers EINVAL.
     set.check_new(parse, &definition)

@@ -69,8 +69,10 @@ pub(super) fn read(
         place,
         arguments,
         warnings,
+        obstacle: None,
         line: 0,
         text: words.join(" "),
+        source: 0,
     };
     set.check_new(parse, &definition)?;
     let is_checked = register(parse, &definition)?;

@@ -16,6 +16,7 @@
 pub mod argument;
 mod btf;
 mod by_name;
+pub mod compile;
 mod event_probe;
 mod expand;
 mod expression;
@@ -62,10 +63,14 @@ pub struct Definition {
     pub arguments: Vec<Argument>,
     /// What the user should know; it is good nevertheless.
     pub warnings: Vec<String>,
+    /// Why attaching refuses it, though the kernel would not.
+    pub obstacle: Option<String>,
     /// The line it stands in, from 1.
     pub line: usize,
     /// The definition with its blanks folded.
     pub text: String,
+    /// Which of the texts that were read it is from, from 0.
+    pub source: usize,
 }
 
 /// See [`Definition::kind`].
@@ -162,6 +167,7 @@ pub struct Reader<'a> {
     language: Language,
     set: Set,
     line: usize,
+    texts: usize,
 }
 
 /// What became of a line.
@@ -185,6 +191,7 @@ impl<'a> Reader<'a> {
             language,
             set: Set::default(),
             line: 0,
+            texts: 0,
         }
     }
 
@@ -197,6 +204,8 @@ impl<'a> Reader<'a> {
     /// Reads a text. The kernel stops at the first line that it refuses; here all lines are read.
     pub fn read(&mut self, text: &str) -> Vec<(usize, Line)> {
         let mut lines = Vec::new();
+        self.line = 0;
+        self.texts += 1;
         for line in text.split_inclusive('\n') {
             self.line += 1;
             let (line, longest) = match line.strip_suffix('\n') {
@@ -241,6 +250,7 @@ impl<'a> Reader<'a> {
         match self.define(words, &words[0]) {
             Ok(mut definition) => {
                 definition.line = self.line;
+                definition.source = self.texts - 1;
                 self.set.add(definition.clone());
                 Line::Defined(Box::new(definition))
             }

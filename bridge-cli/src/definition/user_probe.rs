@@ -57,11 +57,10 @@ pub(super) fn read<'a>(
         },
         Some((symbol, plus)) => symbol_in(parse, binary, symbol, plus, base)?,
     };
-    if let Some(why) = binary.unfit() {
-        warnings.push(format!("{}: {why}; attach refuses it", written.path));
-    } else if let Some(obstacle) = binary.obstacle(offset.offset) {
-        warnings.push(format!("{obstacle}; attach refuses it"));
-    }
+    let obstacle = match binary.unfit() {
+        Some(why) => Some(why),
+        None => binary.obstacle(offset.offset),
+    };
     parse.index = 0;
     // Anything but `:` beside the letter makes the kernel overlook the name.
     let given = match command[1..].strip_prefix(':') {
@@ -97,8 +96,10 @@ pub(super) fn read<'a>(
         },
         arguments,
         warnings,
+        obstacle,
         line: 0,
         text: words.join(" "),
+        source: 0,
     };
     set.check_new(parse, &definition)?;
     Ok(Some(definition))

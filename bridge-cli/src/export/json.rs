@@ -140,6 +140,7 @@ fn prepare(probe: &Probe) -> Prepared {
         Origin::Application => b",\"origin\":\"application\"".as_slice(),
         Origin::Usdt => b",\"origin\":\"usdt\"",
         Origin::Kernel => b",\"origin\":\"kernel\"",
+        Origin::Probe => b",\"origin\":\"probe\"",
     });
     let mut names: Vec<String> = Vec::new();
     for field in &probe.fields {

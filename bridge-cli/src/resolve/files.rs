@@ -109,7 +109,7 @@ pub(super) fn file_of(
 }
 
 /// The path as the target would understand it.
-fn in_root_of(process: &Process, path: &Path) -> Option<PathBuf> {
+pub(super) fn in_root_of(process: &Process, path: &Path) -> Option<PathBuf> {
     let below = path.strip_prefix("/").ok()?;
     Some(PathBuf::from(format!("/proc/{}/root", process.pid())).join(below))
 }

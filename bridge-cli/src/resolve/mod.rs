@@ -10,6 +10,7 @@
 
 mod asking;
 mod choose;
+pub mod definitions;
 mod files;
 mod kernel;
 mod recorded;
@@ -31,6 +32,7 @@ pub use resolved::Resolved;
 
 use asking::Asking;
 use choose::{Candidate, FileOf, choose};
+use definitions::Written;
 use files::{candidates, file_of, shared_addresses};
 use kernel::Kernel;
 use recorded::Recorded;
@@ -39,6 +41,7 @@ use recorded::Recorded;
 #[derive(Debug)]
 pub struct Resolver {
     selectors: Vec<Selector>,
+    written: Vec<Written>,
     /// By selector: the file that it names.
     files: Vec<Option<FileId>>,
     /// By selector: it means the kernel's tracepoints and nothing in files that come later.
@@ -61,17 +64,18 @@ type Point = (FileId, String, String);
 type Shape = (String, String, Vec<(String, FieldKind)>);
 
 impl Resolver {
-    /// For these selectors; none at all means every tracepoint of the target, and scheduling and system
+    /// For these selectors and definitions; none at all means every tracepoint of the target, and scheduling and system
     /// calls.
-    pub fn new(selectors: &[Selector], has_target: bool) -> Result<Resolver> {
+    pub fn new(selectors: &[Selector], written: &[Written], has_target: bool) -> Result<Resolver> {
         let selectors = match selectors {
-            [] => default_selectors(has_target)?,
+            [] if written.is_empty() => default_selectors(has_target)?,
             given => given.to_vec(),
         };
         Ok(Resolver {
             files: vec![None; selectors.len()],
             of_kernel: vec![false; selectors.len()],
             selectors,
+            written: written.to_vec(),
             has_target,
             rings_only: false,
             given_out: HashSet::new(),
@@ -137,6 +141,8 @@ impl Resolver {
             || Ok(kernel.insert(Kernel::open(&self.selectors)?).names()),
         );
         errors.extend(choice.errors);
+        let (definitions, wrong) = self.read_definitions(target);
+        errors.extend(wrong);
         for index in choice.of_kernel {
             self.of_kernel[index] = true;
         }
@@ -168,6 +174,7 @@ impl Resolver {
             return Err(error);
         }
         resolved.binaries = binaries;
+        self.add_definitions(&definitions, target, &mut resolved)?;
         self.check(&resolved)?;
         Ok(resolved)
     }

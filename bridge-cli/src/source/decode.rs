@@ -17,6 +17,7 @@ use tracebraid_bpf::spec::{
 use tracebraid_filter::Type;
 use tracebraid_wire::kind::{FieldKind, Kind};
 
+use super::definition::{self, Reading};
 use super::slots::{self, type_name};
 use super::syscall::{self, Syscalls, Way};
 use crate::event::{
@@ -39,6 +40,7 @@ enum Shape {
     Slots(Vec<FieldKind>),
     /// The arguments of each location.
     Arguments(Vec<Vec<Argument>>),
+    Definition(Reading),
     Tracepoint(Format),
     /// An event with a record of its own.
     Kernel,
@@ -95,7 +97,7 @@ impl Decoder {
     pub fn usdt(provider: &str, name: &str, locations: &[Location]) -> Decoder {
         let arguments = |location: &Location| match &location.fetch {
             Fetch::Arguments(arguments) => arguments.clone(),
-            Fetch::Slots { .. } => Vec::new(),
+            Fetch::Slots { .. } | Fetch::Program(_) => Vec::new(),
         };
         let locations: Vec<Vec<Argument>> = locations.iter().map(arguments).collect();
         let longest = locations.iter().max_by_key(|arguments| arguments.len());
@@ -120,6 +122,15 @@ impl Decoder {
         Decoder {
             probe: Arc::new(probe),
             shape: Shape::Arguments(locations),
+        }
+    }
+
+    /// For a probe definition in a file.
+    pub fn definition(definition: &crate::definition::Definition) -> Decoder {
+        let (probe, reading) = definition::probe(definition);
+        Decoder {
+            probe: Arc::new(probe),
+            shape: Shape::Definition(reading),
         }
     }
 
@@ -196,7 +207,7 @@ impl Decoder {
     /// Makes an event of a record. A record whose body is of another probe's sort has
     /// [`Value::Fault`] in every field.
     pub fn event(&self, record: Record) -> Event {
-        let (probe, values) = self.hit(record.body, record.tid);
+        let (probe, values) = self.hit(record.body, record.tid, &Comm(record.comm));
         Event {
             time: record.time,
             cpu: record.cpu,
@@ -229,7 +240,7 @@ impl Decoder {
         }
     }
 
-    fn hit(&self, body: Body, tid: u32) -> (Arc<Probe>, Vec<Value>) {
+    fn hit(&self, body: Body, tid: u32, comm: &Comm) -> (Arc<Probe>, Vec<Value>) {
         let values = match (&self.shape, body) {
             (Shape::Slots(kinds), Body::Slots { slots, texts }) => {
                 slots::values(kinds, slots, texts)
@@ -243,6 +254,7 @@ impl Decoder {
                     .map(|index| argument(arguments.get(index), values.get(index)))
                     .collect()
             }
+            (Shape::Definition(reading), Body::Program(outputs)) => reading.values(outputs, comm),
             (Shape::Tracepoint(format), Body::Tracepoint(bytes)) => record::values(format, &bytes),
             (Shape::Syscalls(syscalls), Body::SysEnter { number, args }) => {
                 return syscalls.entered(number, args);
@@ -448,6 +460,7 @@ fn kernel_values(body: Body, tid: u32) -> Option<Vec<Value>> {
         }
         Body::Slots { .. }
         | Body::Arguments { .. }
+        | Body::Program(_)
         | Body::Tracepoint(_)
         | Body::SysEnter { .. }
         | Body::SysExit { .. } => return None,

@@ -3,6 +3,7 @@
 
 pub mod bpf_ring;
 pub mod decode;
+mod definition;
 pub mod sdk_ring;
 pub mod slots;
 pub mod syscall;

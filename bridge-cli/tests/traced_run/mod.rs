@@ -181,6 +181,10 @@ fn register_value(registers: &user_regs_struct, register: Register) -> u64 {
         Register::R14 => registers.r14,
         Register::R15 => registers.r15,
         Register::Rip => registers.rip,
+        Register::Flags => registers.eflags,
+        Register::Cs => registers.cs,
+        Register::Ss => registers.ss,
+        Register::OrigRax => registers.orig_rax,
     }
 }
 

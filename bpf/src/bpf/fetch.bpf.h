@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Fetch programs: what the arguments of a probe definition say, step by step. A step that cannot read
+ * makes the argument a fault, and the next one begins anew. Outputs are appended behind the scratch slot,
+ * each with a head; an output without room has its head alone.
+ *
+ * The rules of usdt.bpf.c on stack hold: what a step knows stands in the scratch slot.
+ */
+#ifndef TRACEBRAID_FETCH_BPF_H
+#define TRACEBRAID_FETCH_BPF_H
+
+static __always_inline char *output(struct scratch *scratch, __u32 used)
+{
+	return (char *)(scratch + 1) + used;
+}
+
+static __noinline int put_head(struct scratch *scratch, __u32 status)
+{
+	__u32 used = scratch->used;
+
+	if (used > settings.text_bytes - ABI_OUTPUT_HEAD)
+		return 0;
+	*(__u64 *)output(scratch, used) = (__u64)status << 32;
+	scratch->used = used + ABI_OUTPUT_HEAD;
+	return 0;
+}
+
+/* Puts the head before an output that is there already. */
+static __always_inline void close_output(struct scratch *scratch, char *to, __u32 used, __u32 length,
+					 __u32 status)
+{
+	*(__u64 *)to = (__u64)status << 32 | length;
+	scratch->used = used + ABI_OUTPUT_HEAD + length;
+}
+
+static __noinline int store_value(struct scratch *scratch)
+{
+	__u32 used = scratch->used;
+	char *to;
+
+	if (used > settings.fetch_room - 16)
+		return put_head(scratch, ABI_TEXT_NO_ROOM);
+	to = output(scratch, used);
+	*(__u64 *)(to + ABI_OUTPUT_HEAD) = scratch->value;
+	close_output(scratch, to, used, 8, ABI_TEXT_READ);
+	return 0;
+}
+
+static __noinline int store_memory(struct scratch *scratch, __u64 address, __u32 size)
+{
+	__u32 used = scratch->used;
+	char *to;
+
+	if (used > settings.fetch_room - ABI_OUTPUT_HEAD - ABI_ARRAY_BYTES)
+		return put_head(scratch, ABI_TEXT_NO_ROOM);
+	if (!size || size > ABI_ARRAY_BYTES)
+		return put_head(scratch, ABI_TEXT_FAULT);
+	to = output(scratch, used);
+	if (read_user(to + ABI_OUTPUT_HEAD, size, address))
+		return put_head(scratch, ABI_TEXT_FAULT);
+	close_output(scratch, to, used, size, ABI_TEXT_READ);
+	return 0;
+}
+
+/* Text that lies in memory which nobody has touched yet: its pages are faulted in, two at most. */
+static __noinline long read_cold_text(char *to, __u64 address)
+{
+	__u64 next_page = (address | 4095) + 1;
+	long length;
+
+	if (!to || bpf_copy_from_user(to, 1, (void *)address))
+		return -1;
+	length = bpf_probe_read_user_str(to, settings.string_limit, (void *)address);
+	if (length >= 0 || bpf_copy_from_user(to, 1, (void *)next_page))
+		return length;
+	return bpf_probe_read_user_str(to, settings.string_limit, (void *)address);
+}
+
+static __noinline int store_text(struct scratch *scratch, __u64 address)
+{
+	__u32 used = scratch->used, limit = settings.string_limit, status = ABI_TEXT_READ;
+	long length;
+	char *to;
+
+	if (used > settings.fetch_room - ABI_OUTPUT_HEAD - limit)
+		return put_head(scratch, ABI_TEXT_NO_ROOM);
+	to = output(scratch, used);
+	length = bpf_probe_read_user_str(to + ABI_OUTPUT_HEAD, limit, (void *)address);
+	if (length < 0)
+		length = read_cold_text(to + ABI_OUTPUT_HEAD, address);
+	if (length < 0 || length > limit)
+		return put_head(scratch, ABI_TEXT_FAULT);
+	/* It fills the room: whether it ends just there is asked of the byte that the NUL stands for. */
+	if (length == limit &&
+	    (bpf_probe_read_user(&scratch->value, 1, (void *)(address + limit - 1)) ||
+	     (scratch->value & 0xff)))
+		status = ABI_TEXT_CUT;
+	close_output(scratch, to, used, length, status);
+	return 0;
+}
+
+static __noinline int store(struct scratch *scratch, const struct place *step)
+{
+	__u64 address = scratch->value + step->displacement;
+
+	if (scratch->failed)
+		return put_head(scratch, ABI_TEXT_FAULT);
+	if (step->kind == ABI_STEP_STORE)
+		return store_value(scratch);
+	if (step->kind == ABI_STEP_STORE_MEMORY)
+		return store_memory(scratch, address, step->base);
+	return store_text(scratch, address);
+}
+
+static __noinline int do_step(struct scratch *scratch, const struct place *step)
+{
+	switch (step->kind) {
+	case ABI_STEP_REGISTER:
+		scratch->value = saved_register(scratch, step->base) + step->displacement;
+		scratch->failed = 0;
+		return 0;
+	case ABI_STEP_CONSTANT:
+		scratch->value = step->displacement;
+		scratch->failed = 0;
+		return 0;
+	case ABI_STEP_FUNCTION:
+		scratch->value = scratch->function + step->displacement;
+		scratch->failed = !scratch->function;
+		return 0;
+	case ABI_STEP_READ:
+		if (!scratch->failed)
+			scratch->failed =
+				read_user(&scratch->value, 8, scratch->value + step->displacement) != 0;
+		return 0;
+	case ABI_STEP_KEEP:
+		scratch->kept = scratch->value;
+		scratch->kept_failed = scratch->failed;
+		return 0;
+	case ABI_STEP_BACK:
+		scratch->value = scratch->kept;
+		scratch->failed = scratch->kept_failed;
+		return 0;
+	}
+	return store(scratch, step);
+}
+
+static long one_step(__u64 i, struct scratch **context)
+{
+	__u32 index = (*context)->at.first_place + i;
+	struct place *step = bpf_map_lookup_elem(&places, &index);
+
+	if (!step)
+		return 1;
+	do_step(*context, step);
+	return 0;
+}
+
+static __noinline int run_program(struct scratch *scratch)
+{
+	scratch->record.valid = -1;
+	bpf_loop(scratch->at.words + 256 * scratch->at.texts, one_step, &scratch, 0);
+	return 0;
+}
+
+#endif

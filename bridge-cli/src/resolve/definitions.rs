@@ -1,0 +1,228 @@
+//! Probe definitions of `-e` and `--probes`: read, judged against this machine, and turned into user probes.
+
+use std::sync::Arc;
+
+use tracebraid_bpf::spec::{Fetch, Location, UserProbe};
+
+use super::files::in_root_of;
+use super::{Resolved, Resolver};
+use crate::definition::files_here::FilesHere;
+use crate::definition::kernel_here::KernelHere;
+use crate::definition::knowledge::Knowledge;
+use crate::definition::rejection::Rejection;
+use crate::definition::{Definition, Kind, Language, Line, Place, Reader, compile, is_short};
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::Probe;
+use crate::filter::{Hits, Machine, ProbeFilter, Refusals};
+use crate::source::decode::Decoder;
+use crate::target::{Binary, Process};
+use crate::tracefs::Tracefs;
+
+/// Definitions as the user wrote them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Where: `-e`, or a file.
+    pub place: String,
+    /// One a line.
+    pub text: String,
+    /// What hits of them must fulfil, all of it.
+    pub filters: Vec<String>,
+}
+
+/// Whether the text of a `-e` is a definition, not the name of a tracepoint: a short form, or a letter and
+/// a place.
+pub fn is_definition(text: &str) -> bool {
+    let Some((first, _)) = text.trim().split_once(|c: char| c.is_ascii_whitespace()) else {
+        return is_short(text.trim());
+    };
+    is_short(first) || first.starts_with(['p', 'r', 'f', 't', 'e']) && !first.contains(['*', '?'])
+}
+
+impl Resolver {
+    /// Reads the definitions; gives what is good of them, and what is wrong.
+    pub(super) fn read_definitions(
+        &self,
+        target: Option<&Process>,
+    ) -> (Vec<Definition>, Vec<Error>) {
+        if self.written.is_empty() {
+            return (Vec::new(), Vec::new());
+        }
+        let kernel = KernelHere::new(Tracefs::find().ok());
+        let root = target.map(|process| format!("/proc/{}/root", process.pid()));
+        let files = FilesHere::in_root(root.map(Into::into));
+        let knowledge = Knowledge {
+            kernel: &kernel,
+            files: &files,
+        };
+        let mut reader = Reader::new(knowledge, Language::Dynamic);
+        let mut errors = Vec::new();
+        for written in &self.written {
+            for (line, read) in reader.read(&written.text) {
+                let place = match &*written.place {
+                    "-e" => "-e".to_owned(),
+                    file => format!("{file}:{line}"),
+                };
+                match read {
+                    Line::Refused(rejection) => errors.push(refused(&place, &rejection)),
+                    Line::Defined(definition) => errors.extend(not_attachable(&place, &definition)),
+                    Line::Empty | Line::TakenBack => {}
+                }
+            }
+        }
+        (reader.finish().into_definitions(), errors)
+    }
+
+    /// Adds user probes for definitions.
+    ///
+    /// # Errors
+    /// All files that cannot be opened, and filters that cannot be read.
+    pub(super) fn add_definitions(
+        &mut self,
+        definitions: &[Definition],
+        target: Option<&Process>,
+        resolved: &mut Resolved,
+    ) -> Result<()> {
+        let mut errors = Vec::new();
+        let mut refusals = Refusals::default();
+        for definition in definitions {
+            let Place::File {
+                path,
+                offset,
+                counter,
+                ..
+            } = &definition.place
+            else {
+                continue;
+            };
+            let opened = match resolved
+                .binaries
+                .iter()
+                .position(|own| own.path().as_os_str() == &**path)
+            {
+                Some(index) => Ok(index),
+                None => open(path, target).map(|binary| {
+                    resolved.binaries.push(binary);
+                    resolved.binaries.len() - 1
+                }),
+            };
+            let index = match opened {
+                Ok(index) => index,
+                Err(error) => {
+                    errors.push(error);
+                    continue;
+                }
+            };
+            let binary = &resolved.binaries[index];
+            let open_path = binary.open_path();
+            let mut warnings = definition.warnings.clone();
+            if definition.is_return && binary.has_unwind_tables() {
+                warnings.push(format!(
+                    "{}:{}: a panic or exception that goes through the function while its return is probed \
+                     ends the process; #[tracepoint] times functions without that risk",
+                    definition.group, definition.event
+                ));
+            }
+            resolved.warnings.extend(warnings);
+            let decoder = Decoder::definition(definition);
+            self.read_filters_of(definition, decoder.probe(), &mut refusals, resolved);
+            let id = resolved.add(&mut self.next, decoder, Vec::new());
+            resolved.spec.user.push(UserProbe {
+                id,
+                binary: open_path,
+                locations: vec![Location {
+                    offset: *offset,
+                    semaphore: *counter,
+                    fetch: Fetch::Program(compile::compile(definition).program),
+                }],
+            });
+        }
+        errors.extend(
+            refusals.into_errors(|refusal| match self.written.get(refusal.of) {
+                Some(written) => format!("-e {}", written.text),
+                None => "--filter".to_owned(),
+            }),
+        );
+        Error::several(errors).map_or(Ok(()), Err)
+    }
+
+    fn read_filters_of(
+        &self,
+        definition: &Definition,
+        what: &Arc<Probe>,
+        refusals: &mut Refusals,
+        resolved: &mut Resolved,
+    ) {
+        let index = definition.source;
+        let filters = self.written.get(index).map(|written| &written.filters[..]);
+        let Some(filters) = filters.filter(|filters| !filters.is_empty()) else {
+            return;
+        };
+        let by = std::iter::once((index, filters));
+        let read = ProbeFilter::read(by, what, &Machine::this(None), refusals);
+        if let Hits::Some(filter) = read {
+            resolved.filters.insert(Arc::clone(what), filter);
+        }
+    }
+}
+
+fn open(path: &str, target: Option<&Process>) -> Result<Binary> {
+    let path = std::path::Path::new(path);
+    Binary::open(path).or_else(|error| {
+        let inside = target.and_then(|process| in_root_of(process, path));
+        inside.map_or(Err(error), |inside| Binary::open(&inside))
+    })
+}
+
+fn refused(place: &str, rejection: &Rejection) -> Error {
+    let text = rejection.render();
+    let (message, hint) = text.split_once('\n').unwrap_or((&text, ""));
+    let error = Error::new(ErrorKind::Usage, format!("{place}: {message}"));
+    // The caret stands below the command whatever stands before the hint.
+    error.hint(hint.trim_end())
+}
+
+fn not_attachable(place: &str, definition: &Definition) -> Option<Error> {
+    if let Some(obstacle) = &definition.obstacle {
+        let message = format!("{place}: {} cannot be probed: {obstacle}", definition.place);
+        return Some(Error::new(ErrorKind::Usage, message));
+    }
+    if definition.kind == Kind::File {
+        return None;
+    }
+    let message = format!(
+        "{place}: {}: probes in the kernel are checked (bridge-cli probe), and not attached by this version",
+        definition.place
+    );
+    Some(
+        Error::new(ErrorKind::Unsupported, message)
+            .hint("kernel events are traced by their tracepoints: bridge-cli list"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_definition;
+
+    #[test]
+    fn definitions_are_told_from_names_of_tracepoints() {
+        for text in [
+            "p /bin/app:main",
+            "p:up /bin/app:0x10 %di",
+            "r:g/e /bin/app:main $retval",
+            "uprobe:libc:mallo?",
+            "uretprobe:/bin/app:main n=$retval",
+            "kprobe:vfs_read",
+        ] {
+            assert!(is_definition(text), "{text}");
+        }
+        for text in [
+            "orders:charge",
+            "p:name",
+            "usdt:/bin/app:p:n",
+            "tp:sched:*",
+            "charge",
+        ] {
+            assert!(!is_definition(text), "{text}");
+        }
+    }
+}

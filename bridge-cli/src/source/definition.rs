@@ -1,0 +1,155 @@
+//! The values of a probe definition's hit, from what its fetch program gave out.
+
+use tracebraid_bpf::record::Output;
+use tracebraid_filter::Type;
+
+use crate::definition::compile::{Compiled, Read, Source};
+use crate::definition::fields::Field as FormatField;
+use crate::definition::value_type::ValueType;
+use crate::definition::{Definition, compile};
+use crate::event::{Base, Comm, Field, Origin, Print, Probe, UNKNOWN_LENGTH, Value};
+
+/// How the records of one definition are read.
+#[derive(Debug)]
+pub(super) struct Reading(Compiled);
+
+/// The probe of a definition, and how its records are read.
+pub(super) fn probe(definition: &Definition) -> (Probe, Reading) {
+    let compiled = compile::compile(definition);
+    let shown = definition.fields();
+    let (addresses, arguments) = shown.split_at(compiled.addresses);
+    let name = |field: &FormatField| {
+        let (type_name, name) = field.declaration.rsplit_once(' ').unwrap_or(("", ""));
+        let name = name.trim_end_matches("[]");
+        (type_name.to_owned(), name.to_owned())
+    };
+    let mut fields: Vec<Field> = addresses
+        .iter()
+        .map(|field| Field::new(name(field).1, "unsigned long"))
+        .collect();
+    for (field, read) in arguments.iter().zip(&compiled.arguments) {
+        let (type_name, name) = name(field);
+        let base = match read.value {
+            ValueType::Hexadecimal(_) => Base::Hexadecimal,
+            _ => Base::Decimal,
+        };
+        fields.push(Field {
+            name,
+            type_name,
+            base,
+            compared: compared(read),
+        });
+    }
+    let probe = Probe {
+        group: definition.group.clone(),
+        name: definition.event.clone(),
+        origin: Origin::Probe,
+        fields,
+        print: Print::Definition {
+            addresses: compiled.addresses,
+        },
+    };
+    (probe, Reading(compiled))
+}
+
+/// How filters compare an argument; arrays are not compared.
+fn compared(read: &Read) -> Option<Type> {
+    if matches!(read.source, Source::Elements(_) | Source::Outputs(_)) {
+        return None;
+    }
+    let bytes = read.value.size() as u16;
+    Some(match read.value {
+        ValueType::Signed(_) => Type::Signed { bytes },
+        ValueType::Char => Type::Char,
+        value if value.is_text() => Type::Text,
+        _ => Type::Unsigned { bytes },
+    })
+}
+
+impl Reading {
+    /// The values, in the order of the probe's fields.
+    pub(super) fn values(&self, outputs: Vec<Output>, comm: &Comm) -> Vec<Value> {
+        let mut outputs = outputs.into_iter();
+        let mut next = || outputs.next().unwrap_or(Output::NoRoom);
+        let mut values = Vec::with_capacity(self.0.addresses + self.0.arguments.len());
+        for _ in 0..self.0.addresses {
+            values.push(match next() {
+                Output::Read(bytes) => Value::Pointer(number(&bytes, false)),
+                other => missing(&other),
+            });
+        }
+        for read in &self.0.arguments {
+            values.push(match &read.source {
+                Source::Comm => Value::text(comm.bytes()),
+                Source::Constant(text) => Value::text(text.as_bytes()),
+                Source::One => read.one(next()),
+                Source::Elements(count) => read.elements(next(), *count),
+                Source::Outputs(count) => {
+                    Value::Array((0..*count).map(|_| read.one(next())).collect())
+                }
+            });
+        }
+        values
+    }
+}
+
+impl Read {
+    fn one(&self, output: Output) -> Value {
+        match (self.value.is_text(), output) {
+            (true, Output::Read(bytes)) => Value::text(&*bytes),
+            (true, Output::Cut(bytes)) => Value::Text {
+                bytes: bytes.into(),
+                full_length: UNKNOWN_LENGTH,
+            },
+            (false, Output::Read(bytes) | Output::Cut(bytes)) => self.scalar(&bytes),
+            (_, other) => missing(&other),
+        }
+    }
+
+    fn elements(&self, output: Output, count: u32) -> Value {
+        let size = self.value.size() as usize;
+        match output {
+            Output::Read(bytes) | Output::Cut(bytes) => {
+                let elements = bytes.chunks_exact(size).take(count as usize);
+                Value::Array(elements.map(|bytes| self.scalar(bytes)).collect())
+            }
+            other => missing(&other),
+        }
+    }
+
+    /// A number in the first bytes.
+    fn scalar(&self, bytes: &[u8]) -> Value {
+        let bytes = &bytes[..bytes.len().min(self.value.size() as usize)];
+        let mut bits = number(bytes, matches!(self.value, ValueType::Signed(_)));
+        if let Some((width, offset)) = self.bits {
+            bits = bits.checked_shr(offset).unwrap_or(0);
+            bits &= u64::MAX >> (64 - width.clamp(1, 64));
+        }
+        match self.value {
+            ValueType::Signed(_) => Value::Signed(bits as i64),
+            ValueType::Char => Value::Char(char::from(bits as u8)),
+            ValueType::Symbol => Value::Pointer(bits),
+            _ => Value::Unsigned(bits),
+        }
+    }
+}
+
+fn missing(output: &Output) -> Value {
+    match output {
+        Output::NoRoom => Value::NotCaptured,
+        _ => Value::Fault,
+    }
+}
+
+/// Up to 8 bytes as a number.
+fn number(bytes: &[u8], signed: bool) -> u64 {
+    let length = bytes.len().min(8);
+    let mut word = [0; 8];
+    word[..length].copy_from_slice(&bytes[..length]);
+    let value = u64::from_ne_bytes(word);
+    let unused = 64 - 8 * length as u32;
+    match (signed, unused) {
+        (true, 0..=56) => ((value << unused) as i64 >> unused) as u64,
+        _ => value,
+    }
+}
