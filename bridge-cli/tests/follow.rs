@@ -91,6 +91,30 @@ fn main() {
                 program.finish();
             },
         ),
+        bpf_test(
+            "a_child_that_shares_its_parents_memory_has_its_own_pid_or_is_left_out",
+            || {
+                for (program, via) in [
+                    ("insider", "ring"),
+                    ("insider", "usdt"),
+                    ("outsider", "auto"),
+                ] {
+                    for follow in [true, false] {
+                        let mut program = Program::start(program);
+                        let follow_option: &[&str] = if follow { &["--follow"] } else { &[] };
+                        let attached = attach(&program, &[follow_option, &["--via", via]].concat());
+                        let child: u32 = program.ask("share 50").parse().unwrap();
+                        let ran = attached.stop(Signal::SIGINT);
+                        let mut expected = BTreeMap::from([(program.pid, vec![1, 2, 3])]);
+                        if follow {
+                            expected.insert(child, (100..150).collect());
+                        }
+                        assert_eq!(ticks(&ran), expected, "{via} {follow}\n{}", ran.err);
+                        program.finish();
+                    }
+                }
+            },
+        ),
         bpf_test("children_from_before_are_followed_too", || {
             let mut program = Program::start("insider");
             let child: u32 = program.ask("leave").parse().unwrap();

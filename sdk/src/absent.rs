@@ -230,9 +230,20 @@ pub fn status() -> Status {
         sites_on: 0,
         text: Err(WHY.to_owned()),
         helper: Err(WHY.to_owned()),
+        rings: Err(WHY.to_owned()),
         panics: 0,
         nested: 0,
     }
+}
+
+/// See [`before_vfork`].
+#[derive(Debug)]
+#[must_use = "tracepoints are safe in the child for as long as this is held"]
+pub struct BeforeVfork(());
+
+/// Does nothing: there are no tracepoints on this platform.
+pub fn before_vfork() -> BeforeVfork {
+    BeforeVfork(())
 }
 
 /// Asks a bridge for a snapshot: there is none on this platform.

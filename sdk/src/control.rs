@@ -144,6 +144,12 @@ pub(crate) fn helper() -> std::result::Result<(), String> {
         .unwrap_or_else(|| "tracebraid::init() was not called in this process".to_owned()))
 }
 
+/// Why there are no rings.
+fn ring_failure() -> String {
+    let failure = gate::lock().ring_failure.clone();
+    failure.unwrap_or_else(|| "tracebraid::init() was not called in this process".to_owned())
+}
+
 /// Looks at semaphores and libraries at once, and makes the text equal to what is wanted: what the
 /// helper thread does a few times a second. Returns how many sites were switched.
 ///
@@ -168,6 +174,7 @@ pub fn status() -> Status {
         sites_on: 0,
         text,
         helper: helper(),
+        rings: ring::current().map(drop).ok_or_else(ring_failure),
         panics: 0,
         nested: 0,
     };

@@ -75,8 +75,8 @@ pub mod __private;
 
 #[cfg(not(tracebraid_keys))]
 pub use absent::{
-    Attachment, Event, Recorded, Tracepoint, disable, drain, enable, init, init_with, is_enabled,
-    lost, settle, snapshot, status, tracepoints,
+    Attachment, BeforeVfork, Event, Recorded, Tracepoint, before_vfork, disable, drain, enable,
+    init, init_with, is_enabled, lost, settle, snapshot, status, tracepoints,
 };
 #[cfg(tracebraid_keys)]
 pub use control::{init, init_with, settle, status};
@@ -92,7 +92,7 @@ pub use recorded::Recorded;
 #[cfg(tracebraid_keys)]
 pub use registry::{Tracepoint, disable, enable, is_enabled, tracepoints};
 #[cfg(tracebraid_keys)]
-pub use ring::{drain, lost, snapshot};
+pub use ring::{BeforeVfork, before_vfork, drain, lost, snapshot};
 pub use status::Status;
 pub use tracebraid_macros::{event, tracepoint};
 pub use tracebraid_wire::kind::{FieldKind, Kind};

@@ -19,6 +19,9 @@ pub struct Status {
     pub text: Result<(), String>,
     /// Whether the helper thread runs, and if not, why.
     pub helper: Result<(), String>,
+    /// Whether there are rings in this process, and if not, why. Events then go through USDT probes.
+    /// [`init`](crate::init()) may be called again to make them.
+    pub rings: Result<(), String>,
     /// Panics that were caught in formatters and callbacks.
     pub panics: u64,
     /// Hits that skipped callbacks, since they came from within a callback of the same tracepoint.
@@ -38,6 +41,7 @@ impl fmt::Display for Status {
         )?;
         writeln!(out, "text can be written: {}", word(&self.text))?;
         writeln!(out, "helper thread: {}", word(&self.helper))?;
+        writeln!(out, "rings: {}", word(&self.rings))?;
         write!(
             out,
             "panics caught: {}, nested hits: {}",

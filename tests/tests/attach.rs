@@ -82,6 +82,10 @@ const BOTH: &[OfWay] = &[
         sessions::whole_pieces,
     ),
     ("a_thousand_tracepoints_are_seen", many::all_seen),
+    (
+        "a_library_that_uses_the_programs_sdk_is_attached_each_time_it_is_loaded",
+        library::with_the_programs_copy_of_the_sdk,
+    ),
 ];
 
 /// Tests of what may come by either way: by USDT, and as the bridge chooses.

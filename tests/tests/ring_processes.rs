@@ -11,6 +11,8 @@ mod children;
 mod library;
 #[path = "ring_processes/moments.rs"]
 mod moments;
+#[path = "ring_processes/sharing.rs"]
+mod sharing;
 #[path = "ring_processes/signals.rs"]
 mod signals;
 #[path = "ring_processes/threads.rs"]
@@ -21,6 +23,7 @@ fn main() {
         children::SCENARIOS,
         library::SCENARIOS,
         moments::SCENARIOS,
+        sharing::SCENARIOS,
         signals::SCENARIOS,
         threads::SCENARIOS,
     ];

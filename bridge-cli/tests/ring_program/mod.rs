@@ -384,6 +384,24 @@ fn tested(seq: u64) {
     event!(gate: "semaphore", app::tested, seq = seq);
 }
 
+/// A child as that of `vfork`, which hits so often, and ends.
+#[allow(unsafe_code)]
+fn vfork(count: u64) -> i32 {
+    extern "C" fn child(count: *mut libc::c_void) -> i32 {
+        (0..count.addr() as u64).for_each(|seq| tick(100 + seq));
+        0
+    }
+    let mut stack = vec![0_u8; 256 * 1024];
+    let top = stack.as_mut_ptr().wrapping_add(stack.len());
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    let count = std::ptr::without_provenance_mut(count as usize);
+    // SAFETY: the child runs in this stack, and has ended when the call returns.
+    let pid = unsafe { libc::clone(child, top.cast(), flags, count) };
+    assert!(pid > 0);
+    wait(pid);
+    pid
+}
+
 /// System calls and events by turns, then the same in a child, and so on.
 #[allow(unsafe_code)]
 fn family(generations: u64, count: u64) {
@@ -465,6 +483,16 @@ fn outsider() {
                     }));
                 }
                 say("done");
+            }
+            // A child in our memory and in this thread's place, with an event of ours on either side.
+            ["share", count] => {
+                let sharing = tracebraid::before_vfork();
+                tick(1);
+                let child = vfork(count.parse().unwrap());
+                tick(2);
+                drop(sharing);
+                tick(3);
+                say(&child.to_string());
             }
             // A child that becomes another program, which makes one system call.
             ["become"] => {

@@ -10,39 +10,46 @@ mod kept {
 
     global_asm!(
         ".pushsection .tbss.tracebraid,\"awT\",@nobits",
-        ".balign 4",
+        ".balign 8",
         ".hidden tracebraid_thread",
         ".globl tracebraid_thread",
         ".type tracebraid_thread,@object",
-        "tracebraid_thread: .zero 4",
-        ".size tracebraid_thread, 4",
+        "tracebraid_thread: .zero 8",
+        ".size tracebraid_thread, 8",
         ".popsection",
     );
 
+    /// Where the id is.
+    pub(super) const ID: usize = 0;
+    /// Where it says that a child may run as this thread.
+    pub(super) const SHARED: usize = 4;
+
     #[inline(always)]
-    pub(super) fn get() -> u32 {
-        let id: u32;
-        // SAFETY: loads this thread's variable; its offset from the thread pointer is a constant once we
-        // are loaded (initial-exec model).
+    pub(super) fn get<const AT: usize>() -> u32 {
+        let value: u32;
+        // SAFETY: loads this thread's variable, whose offset from the thread pointer is a constant once we
+        // are loaded (initial-exec model); `AT` is one of the two places in it.
         unsafe {
             asm!(
-                "mov {id:r}, [rip + tracebraid_thread@GOTTPOFF]",
-                "mov {id:e}, fs:[{id:r}]",
-                id = out(reg) id,
+                "mov {value:r}, [rip + tracebraid_thread@GOTTPOFF]",
+                "mov {value:e}, fs:[{value:r} + {at}]",
+                value = out(reg) value,
+                at = const AT,
                 options(nostack, readonly, preserves_flags)
             );
         }
-        id
+        value
     }
 
-    pub(super) fn set(id: u32) {
-        // SAFETY: stores this thread's variable.
+    pub(super) fn set<const AT: usize>(value: u32) {
+        // SAFETY: stores this thread's variable; `AT` is one of the two places in it.
         unsafe {
             asm!(
-                "mov {at}, [rip + tracebraid_thread@GOTTPOFF]",
-                "mov fs:[{at}], {id:e}",
-                at = out(reg) _,
-                id = in(reg) id,
+                "mov {to}, [rip + tracebraid_thread@GOTTPOFF]",
+                "mov fs:[{to} + {at}], {value:e}",
+                to = out(reg) _,
+                value = in(reg) value,
+                at = const AT,
                 options(nostack, preserves_flags)
             );
         }
@@ -54,23 +61,30 @@ mod kept {
     use std::cell::Cell;
 
     thread_local! {
-        static ID: Cell<u32> = const { Cell::new(0) };
+        static KEPT: [Cell<u32>; 2] = const { [Cell::new(0), Cell::new(0)] };
     }
+
+    /// Which of them is the id.
+    pub(super) const ID: usize = 0;
+    /// Which of them says that a child may run as this thread.
+    pub(super) const SHARED: usize = 1;
 
     #[inline(always)]
-    pub(super) fn get() -> u32 {
-        ID.with(Cell::get)
+    pub(super) fn get<const AT: usize>() -> u32 {
+        KEPT.with(|kept| kept[AT].get())
     }
 
-    pub(super) fn set(id: u32) {
-        ID.with(|kept| kept.set(id));
+    pub(super) fn set<const AT: usize>(value: u32) {
+        KEPT.with(|kept| kept[AT].set(value));
     }
 }
+
+use kept::{ID, SHARED};
 
 /// This thread's id, where [`id`] has asked for it; else 0.
 #[inline(always)]
 pub fn known() -> u32 {
-    kept::get()
+    kept::get::<ID>()
 }
 
 /// This thread's id, as its pid namespace numbers it.
@@ -86,13 +100,39 @@ pub fn id() -> u32 {
 fn ask() -> u32 {
     // SAFETY: no preconditions.
     let id = unsafe { libc::gettid() } as u32;
-    kept::set(id);
+    if !is_shared() {
+        kept::set::<ID>(id);
+    }
     id
 }
 
 /// Asks anew: in a child of fork the one thread has another id.
 pub fn forget() {
-    kept::set(0);
+    kept::set::<ID>(0);
+}
+
+/// Said while a child may run in this thread's place, with its variables: nothing is kept then.
+const NOBODY: u32 = 1;
+
+/// Says whether a child may run in this thread's place, in its memory and with its variables, as that of
+/// `vfork` does. The thread's id is then never kept, and [`known`] is 0.
+pub fn share(shared: bool) {
+    forget();
+    kept::set::<SHARED>(if shared { NOBODY } else { 0 });
+}
+
+/// Whether a child may run in this thread's place.
+#[inline]
+pub fn is_shared() -> bool {
+    kept::get::<SHARED>() != 0
+}
+
+/// While shared: whether the thread `id` is another than that of the last call.
+pub fn is_new_here(id: u32) -> bool {
+    // No thread of a program has the number 1 but the first of a pid namespace, which is new each time.
+    let before = kept::get::<SHARED>();
+    kept::set::<SHARED>(id);
+    before != id || id == NOBODY
 }
 
 /// Whether there is such a thread, in this process or another.

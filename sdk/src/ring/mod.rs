@@ -19,12 +19,14 @@ mod listing;
 mod page;
 mod rings;
 pub(crate) mod service;
+mod sharing;
 mod snapshot;
 
 pub use drain::{drain, lost};
 pub(crate) use filter::{ALL, PointFilter, forget_readers, passes};
 pub(crate) use listing::Listing;
 pub(crate) use page::{Setup, current, start};
+pub use sharing::{BeforeVfork, before_vfork};
 pub use snapshot::snapshot;
 
 use std::io;
@@ -68,6 +70,10 @@ pub(crate) unsafe fn append_straight(row: HotRow, state: &State, slots: *mut u64
 /// `slots` are those of a hit of `row`, with all text made.
 #[inline(never)]
 pub(crate) unsafe fn append(row: HotRow, state: &State, slots: *const u64) {
+    if thread::known() == 0 && thread::is_shared() {
+        // SAFETY: the caller's promise.
+        return unsafe { sharing::append(row, state, slots) };
+    }
     let event = state.event.load(Ordering::Relaxed) as u16;
     let Some(rings) = page::of_event(event) else {
         return;
@@ -104,6 +110,13 @@ pub(crate) fn take_memory(rings: &Rings) -> io::Result<()> {
 #[inline(never)]
 fn introduce(rings: &Rings, has_region: bool) -> u32 {
     let thread = thread::id();
+    // SAFETY: it has five words. A record that finds no room is no event: it is not counted.
+    unsafe { rings.append(&introduction(thread, has_region)) };
+    thread
+}
+
+/// The record by which a thread says who it is.
+fn introduction(thread: u32, has_region: bool) -> [u64; 5] {
     let mut name = [0; 16];
     // SAFETY: the call writes at most 16 bytes, NUL included.
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
@@ -115,7 +128,5 @@ fn introduce(rings: &Rings, has_region: bool) -> u32 {
     let header = Header::word(Introduction::WORDS as u16, INTRODUCTION, thread);
     let mut record = [header, 0, 0, 0, 0];
     record[2..].copy_from_slice(&introduction.encode());
-    // SAFETY: it has five words. A record that finds no room is no event: it is not counted.
-    unsafe { rings.append(&record) };
-    thread
+    record
 }

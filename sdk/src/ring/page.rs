@@ -40,6 +40,8 @@ struct Page {
     state: AtomicU32,
     /// Of `inherited`.
     joined: AtomicU32,
+    /// The process that `own` is of: one that shares its memory is another.
+    owner: AtomicU32,
     own: UnsafeCell<MaybeUninit<Rings>>,
     /// Producers on the rings that the parent's region has for children.
     inherited: UnsafeCell<MaybeUninit<Rings>>,
@@ -127,6 +129,26 @@ fn in_child(page: &'static Page, event: u16) -> Option<&'static Rings> {
     if page.state.load(Ordering::Acquire) != EMPTY || !is_wanted_of_children(region, event) {
         return None;
     }
+    joined(page, region)
+}
+
+/// Where an event of a thread goes in whose place a child may run: as [`of_event`], but that a child which
+/// shares this memory is found out.
+pub(super) fn of_shared(event: u16) -> Option<&'static Rings> {
+    let page = page()?;
+    let Some(own) = own(page) else {
+        return in_child(page, event);
+    };
+    if page.owner.load(Ordering::Relaxed) == std::process::id() {
+        return Some(own);
+    }
+    is_wanted_of_children(own.region, event)
+        .then(|| joined(page, own.region))
+        .flatten()
+}
+
+/// Producers on the rings that a region has for children.
+fn joined(page: &'static Page, region: &'static Region) -> Option<&'static Rings> {
     match page
         .joined
         .compare_exchange(EMPTY, BEING_MADE, Ordering::Acquire, Ordering::Acquire)
@@ -166,10 +188,13 @@ fn is_wanted_of_children(region: &Region, event: u16) -> bool {
 /// Makes the rings of this process, if it has none of its own yet.
 pub(crate) fn start(setup: &Setup) -> io::Result<&'static Rings> {
     let page = make_page()?;
-    match page
-        .state
-        .compare_exchange(EMPTY, BEING_MADE, Ordering::Acquire, Ordering::Acquire)
-    {
+    // What failed may go now: there are descriptors again, or room.
+    let begun = [EMPTY, FAILED].map(|state| {
+        let to = BEING_MADE;
+        page.state
+            .compare_exchange(state, to, Ordering::Acquire, Ordering::Acquire)
+    });
+    match begun[0].or(begun[1]) {
         Ok(_) => {
             remember(setup);
             // In a child of fork the one thread has another id than the parent's, whose it remembers.
@@ -177,16 +202,19 @@ pub(crate) fn start(setup: &Setup) -> io::Result<&'static Rings> {
             make(page, setup)
         }
         Err(READY | STRAIGHT) => current().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound)),
-        Err(_) => Err(io::Error::other("the rings could not be made earlier")),
+        Err(_) => Err(io::Error::other("another thread is making the rings")),
     }
 }
 
 /// The rings of this process; a child of fork that has none gets some, made as its parent's were.
 pub(super) fn current_or_made() -> Option<&'static Rings> {
+    // Where they could not be made, `init` may try again, and nobody else: a sandbox may have closed since,
+    // which kills who asks.
+    let has_failed = page().is_some_and(|page| page.state.load(Ordering::Acquire) == FAILED);
     current().or_else(|| {
         let setup = Setup {
             helper: false,
-            ..setup()?
+            ..setup().filter(|_| !has_failed)?
         };
         start(&setup).ok()
     })
@@ -265,6 +293,7 @@ fn make(page: &'static Page, setup: &Setup) -> io::Result<&'static Rings> {
     }
     // SAFETY: nobody reads the place before READY, and only this thread is making it.
     let rings = unsafe { (*page.own.get()).write(Rings::new(region, setup, Group::Own)) };
+    page.owner.store(std::process::id(), Ordering::Relaxed);
     word(region, control::MODE).store(mode_word(setup.mode), Ordering::Relaxed);
     service::begin_anew();
     REGION.store(ptr::from_ref(region).cast_mut(), Ordering::Release);

@@ -212,6 +212,12 @@ impl Rings {
                 Appended::Elsewhere => {}
             }
         }
+        self.append_locked(record, &header);
+    }
+
+    /// Appends a record of this header under a lock, or counts it as lost: for threads that are in nobody's
+    /// restartable sequences.
+    pub(super) fn append_locked(&self, record: &[u64], header: &Header) {
         let now = || match self.clock {
             Clock::Tsc => clock::ticks(),
             Clock::Given => crate::clock::now(),

@@ -37,6 +37,11 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         failed_init,
     ),
     Scenario::new(
+        "an_init_that_failed_says_why_and_may_be_called_again",
+        &[],
+        init_again,
+    ),
+    Scenario::new(
         "events_without_init_go_nowhere_and_harm_nothing",
         &[],
         no_init,
@@ -195,6 +200,23 @@ fn failed_init() {
     // A child has none either.
     super::children::assert_ended_well(super::children::in_child(|| note(5, 5)));
     assert!(super::ring_memory().is_empty());
+}
+
+fn init_again() {
+    let told = || tracebraid::status().rings.expect_err("there are none");
+    assert!(told().contains("init() was not called"), "{}", told());
+    limit_descriptors(Some(0));
+    tracebraid::init();
+    let why = told();
+    limit_descriptors(None);
+    assert!(why.contains("Too many open files"), "{why}");
+    assert_eq!(told(), why);
+    // It is not tried by anybody else.
+    assert!(tracebraid::drain(|_| {}).is_err());
+    begin(Options::new());
+    assert_eq!(tracebraid::status().rings, Ok(()));
+    note(1, 1);
+    assert_eq!(take().len(), 1);
 }
 
 fn no_init() {
