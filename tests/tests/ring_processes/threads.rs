@@ -158,7 +158,10 @@ fn exact(options: Options) {
             .map(|writer| BTreeSet::from([writer.join().unwrap()]))
             .collect()
     });
-    assert_eq!(ids, truth);
+    // Where the reader is slow, all of a thread's events may be among the lost.
+    for (ids, truth) in ids.iter().zip(&truth) {
+        assert!(ids.is_subset(truth), "{ids:?} {truth:?}");
+    }
     let read: u64 = counts.iter().sum();
     let lost = tracebraid::lost("note") + tracebraid::lost("tell");
     assert_eq!(read + lost, WRITERS * events, "read {read}, lost {lost}");

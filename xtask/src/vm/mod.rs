@@ -198,9 +198,19 @@ struct Executables<'a> {
 }
 
 impl<'a> Executables<'a> {
-    /// Builds them as `cargo xtask test` does.
+    /// Builds them as `cargo xtask test` does, or, where only some are wanted, no more than is needed.
     fn build(rows: &[&'a Row]) -> Result<Executables<'a>, Error> {
-        let mut command = cargo(&["test", "--workspace", "--tests", "--bins", "--no-run"]);
+        let mut command = cargo(&["test", "--tests", "--bins", "--no-run"]);
+        if rows.len() == SUITE.len() {
+            command.arg("--workspace");
+        } else {
+            for directory in rows.iter().map(|row| row.directory).chain(["bridge-cli"]) {
+                let manifest = cargo::root().join(directory);
+                command
+                    .arg("--package")
+                    .arg(format!("path+file://{}", manifest.display()));
+            }
+        }
         command.args(["--quiet", "--message-format=json-render-diagnostics"]);
         let text = process::read(&mut command)?;
         let mut paths = HashMap::new();

@@ -88,6 +88,11 @@ impl<'a> Parser<'a> {
                 let second = Expression::Number(1_000_000_000, Scalar::ULONG);
                 Expression::Binary(operator, Box::new(of), Box::new(second))
             }
+            // Page table entries are structures of one number, and these take it out and put it in.
+            "pte_val" | "pmd_val" | "pud_val" | "p4d_val" | "pgd_val" | "native_make_pte"
+            | "native_make_pmd" | "native_make_pud" | "native_make_p4d" | "native_make_pgd" => {
+                Expression::Cast(Scalar::ULONG, Box::new(self.expression()?))
+            }
             "__builtin_expect" => {
                 let of = self.expression()?;
                 self.expect(",")?;
