@@ -171,6 +171,11 @@ fn sizes_are_those_of_the_kernel() {
 }
 
 #[test]
+fn a_line_is_not_ended_by_its_event() {
+    prints(r#""%d, DESTROY\n", REC->i"#, "-5, DESTROY");
+}
+
+#[test]
 fn an_entry_of_a_page_table_is_its_number() {
     prints(
         r#""%0*llx", (int)8 * 2, (unsigned long long)pte_val(native_make_pte(REC->l))"#,

@@ -107,7 +107,9 @@ impl Functions {
             else {
                 continue;
             };
-            if address != 0 {
+            // Older kernels list what per-CPU variables are named after as well: offsets, which are no
+            // addresses of the kernel. Those have the highest bit set, and without the rights all are 0.
+            if address >> 63 == 1 {
                 functions.rows.push((address, functions.names.len() as u32));
                 functions.names.push_str(name);
                 functions.names.push('\n');
@@ -168,7 +170,8 @@ mod tests {
     fn an_address_is_named_by_the_first_symbol_below_it() {
         let functions = Functions::parse(
             "ffffffff81000000 T first\nffffffff81000000 T alias\nffffffff81000040 t next\n\
-             ffffffffc0000010 t inside\t[module]\nffffffffc0000020 t last\t[module]\n0 T hidden\n",
+             ffffffffc0000010 t inside\t[module]\nffffffffc0000020 t last\t[module]\n0 T hidden\n\
+             1000 A fixed_percpu_data\n36000 A __per_cpu_end\n",
         );
         assert_eq!(
             functions.find(0xffff_ffff_8100_0010),
@@ -184,7 +187,9 @@ mod tests {
             Some(0xffff_ffff_c000_0010)
         );
         assert_eq!(functions.address("module:next"), None);
-        assert_eq!(functions.find(0x1000), None);
+        for user in [0x1000, 0x40000, 0x7f6a_3595_5ff8] {
+            assert_eq!(functions.find(user), None);
+        }
         assert_eq!(functions.find(u64::MAX), None);
     }
 

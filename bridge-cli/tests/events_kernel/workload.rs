@@ -17,7 +17,11 @@ pub(crate) fn of_disks() -> Option<&'static str> {
 /// Some of everything: allocations, files, sockets, signals, timers, threads that take turns.
 pub(crate) fn workload() {
     let file = std::env::temp_dir().join(format!("tracebraid-events-{}", std::process::id()));
-    for round in 0..20 {
+    let rounds = match std::env::var_os("TRACEBRAID_SHORT") {
+        Some(_) => 4,
+        None => 20,
+    };
+    for round in 0..rounds {
         let mut output = fs::File::create(&file).unwrap();
         output.write_all(&vec![round; 20_000]).unwrap();
         output.sync_all().unwrap();

@@ -91,7 +91,8 @@ fn assert_that_all_is_read_or_lost(appender: Appender, events: u64) {
         outcome.read, outcome.lost
     );
     assert!(written > 0, "no signal came");
-    assert!(outcome.read.iter().all(|&read| read > 0));
+    // Where the reader is slow, all of one writer's records may be among the lost.
+    assert!(outcome.read.iter().any(|&read| read > 0));
 }
 
 /// Takes snapshots all the while; how many records they showed.

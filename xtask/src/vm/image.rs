@@ -147,6 +147,30 @@ impl Image {
     }
 }
 
+/// An archive with one more file, which the kernel unpacks after the others.
+///
+/// # Errors
+/// One of the files cannot be read, or the new archive cannot be written.
+pub(crate) fn with_file(
+    archive: &Path,
+    file: &Path,
+    stage: PathBuf,
+    to: &Path,
+) -> Result<(), Error> {
+    let name = file.file_name().unwrap_or_default();
+    let bytes = fs::read(file).map_err(Error::doing(file.display().to_string()))?;
+    let mut image = Image::new(stage)?;
+    image.write(&Path::new("/vm").join(name), &bytes, 0o644)?;
+    fs::copy(archive, to).map_err(Error::doing(to.display().to_string()))?;
+    let mut longer = File::options()
+        .append(true)
+        .open(to)
+        .map_err(Error::doing(to.display().to_string()))?;
+    let mut staged = Vec::new();
+    walk(&image.stage, &mut staged).map_err(Error::doing(image.stage.display().to_string()))?;
+    append(&mut longer, &image.stage, &staged)
+}
+
 /// All paths below a directory, each after the one that it is in.
 fn walk(directory: &Path, into: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in fs::read_dir(directory)? {

@@ -50,6 +50,11 @@ impl Kernels {
         self.0.join(machine.kernel).join("vmlinuz")
     }
 
+    /// A module of a machine's kernel, there to be probed.
+    pub(crate) fn module(&self, machine: &Machine) -> PathBuf {
+        self.0.join(machine.kernel).join("dummy.ko")
+    }
+
     fn package(&self, machine: &Machine) -> String {
         let text = std::fs::read_to_string(self.0.join(machine.kernel).join("package"));
         text.map_or_else(|_| "of unknown version".into(), |text| text.trim().into())

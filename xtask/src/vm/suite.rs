@@ -161,7 +161,8 @@ pub(crate) const SUITE: &[Row] = &[
     // What the kernel says of itself.
     Row::library("bpf"),
     Row::library("bridge-cli"),
-    Row::test("bridge-cli", "events_kernel"),
+    // One after the other: all events are recorded in one of them, and the others' would be among them.
+    Row::test("bridge-cli", "events_kernel").arguments(&["--test-threads=1"]),
     // BPF programs, loaded and hit.
     Row::test("bpf", "sessions"),
     // The bridge from end to end.

@@ -134,6 +134,8 @@ impl PrintFmt {
                 .ok_or_else(|| UnknownForm::new("too few arguments"))
         };
         let mut steps = Vec::new();
+        // A few end their line themselves, which is not theirs to do.
+        let format = format.strip_suffix(b"\n").unwrap_or(format);
         for piece in conversion::split(format)? {
             steps.push(match piece {
                 Piece::Literal(text) => Step::Literal(text),
