@@ -200,6 +200,25 @@ fn main() {
             assert!(ran.err.contains("shrunk"), "{}", ran.err);
             program.kill();
         }),
+        test(
+            "a_region_of_more_rings_than_the_machine_can_have_is_refused",
+            || {
+                let mut program = Program::start("ticks 1");
+                let header = Header {
+                    cpu_rings: 2048,
+                    rings: 2048 * Group::ALL.len() as u32,
+                    ring_bytes: Geometry::MIN_RING as u64,
+                    ..Region::of(program.pid).header
+                };
+                let stand_in = stand_in(&header);
+                let ran = run_bridge(&["snapshot", "-p", &std::process::id().to_string()]);
+                drop(stand_in);
+                assert_eq!(ran.status, 3, "{}", ran.err);
+                let said = "claim to be more than this machine has CPUs";
+                assert!(ran.err.contains(said), "{}", ran.err);
+                program.kill();
+            },
+        ),
         test("noise_in_every_part_of_a_region_ends_in_order", || {
             let limit = Duration::from_secs(if is_soak() { 60 } else { 3 });
             let end = Instant::now() + limit;

@@ -24,6 +24,20 @@ pub(crate) fn run_if_asked() {
     std::process::exit(0);
 }
 
+/// Names of threads that break formats.
+pub(crate) const NAMES: [&std::ffi::CStr; 10] = [
+    c"two words",
+    c"a\nb",
+    c"a;b",
+    c"(a) [b]",
+    c"x-1 [0] 9.9: e",
+    c"\x1b[31m",
+    c"\xc3\xa9t\xc3\xa9",
+    c"\xff\xfe",
+    c"%n%s\"'\\",
+    c"",
+];
+
 fn tick(seq: u64) {
     event!(app::tick, seq = seq, who = "tick");
 }
@@ -337,6 +351,43 @@ fn program(name: &str, arguments: &[&str]) {
             step();
             for seq in 0..number(arguments, 0) {
                 words(seq);
+            }
+            say("done");
+            step();
+        }
+        // Two threads hit in turn, each time on another CPU.
+        "turns" => {
+            step();
+            let count = number(arguments, 0);
+            let turn = std::sync::atomic::AtomicU64::new(0);
+            let turn = &turn;
+            thread::scope(|scope| {
+                for who in 0..2 {
+                    scope.spawn(move || {
+                        for seq in (who..count).step_by(2) {
+                            go_to_cpu(seq as usize / 2 + who as usize);
+                            while turn.load(std::sync::atomic::Ordering::Acquire) != seq {
+                                thread::yield_now();
+                            }
+                            words(seq);
+                            turn.store(seq + 1, std::sync::atomic::Ordering::Release);
+                        }
+                    });
+                }
+            });
+            say("done");
+            step();
+        }
+        // A thread of each of these names.
+        "named" => {
+            step();
+            for (seq, name) in NAMES.iter().enumerate() {
+                let named = move || {
+                    // SAFETY: a terminated name.
+                    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+                    words(seq as u64);
+                };
+                thread::spawn(named).join().unwrap();
             }
             say("done");
             step();
