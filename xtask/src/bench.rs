@@ -14,6 +14,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
@@ -57,11 +58,11 @@ pub(crate) fn run(length: Length) -> Result<(), Error> {
     if setup::has_cpp() {
         benches.extend(["--features", "tracy"]);
     }
-    process::run(cargo(&benches).arg("--no-run"))?;
+    process::run(as_released(&benches).arg("--no-run"))?;
     let programs = ["--package", "bridge-cli", "--package", "examples", "--bins"];
-    process::run(cargo(&["build", "--release"]).args(programs))?;
+    process::run(as_released(&["build", "--release"]).args(programs))?;
     let start = SystemTime::now();
-    let mut command = cargo(&benches);
+    let mut command = as_released(&benches);
     command.env("TRACEBRAID_BENCH_PARTS", &parts);
     if length == Length::Quick {
         command.env("TRACEBRAID_BENCH_QUICK", "1");
@@ -88,6 +89,14 @@ pub(crate) fn run(length: Length) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::failed(format!("bars that are not met: {missed}")))
+}
+
+/// A cargo command that builds what users get: a compiler that works incrementally, as the environment may
+/// ask, cuts crates into so many pieces that an event takes a fifth longer.
+fn as_released(arguments: &[&str]) -> Command {
+    let mut command = cargo(arguments);
+    command.env("CARGO_INCREMENTAL", "0");
+    command
 }
 
 /// An empty directory: parts of an earlier run are not of this one.

@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)]
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::ffi::CString;
 use std::fs::File;
@@ -49,11 +50,16 @@ pub(crate) fn on_providers(providers: &[&str]) -> Result<Vec<Counter>, Box<dyn E
     let theirs = binary.usdt_probes().iter();
     let theirs = theirs.map(|probe| (&probe.provider, &probe.name, probe.attachable()));
     let mut counters = Vec::new();
+    // Tracepoints of ours are probes of the file as well: two counters at one place would cost twice.
+    let mut counted = BTreeSet::new();
     for (provider, name, probe) in ours.chain(theirs) {
         if !providers.contains(&provider.as_str()) {
             continue;
         }
         for location in &probe.locations {
+            if !counted.insert(location.offset) {
+                continue;
+            }
             let name = format!("{provider}:{name}");
             let (offset, semaphore) = (location.offset, location.semaphore);
             counters.push(Counter::attach(name, &program, offset, semaphore)?);

@@ -100,9 +100,13 @@ impl Run {
         let watched = self.watched(programs, service);
         let watched = match watched? {
             Ok(rate) => rate,
-            Err(reason) if is_ours(self.watcher) && is_required() => return Err(reason.into()),
+            // What worked must go on working, and where it is required must work.
+            Err(reason) if is_ours(self.watcher) && (!self.pairs.is_empty() || is_required()) => {
+                return Err(reason.into());
+            }
+            // Another tool may fail at times on a machine that is busy: that pair is none.
             Err(reason) => {
-                self.absent = Some(reason);
+                self.absent = self.pairs.is_empty().then_some(reason);
                 return Ok(());
             }
         };

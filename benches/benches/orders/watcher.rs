@@ -4,13 +4,15 @@ use std::io::{BufRead as _, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::thread::{JoinHandle, sleep};
+use std::time::{Duration, Instant};
 
 use tracebraid_benches::children;
 
 /// How long a watcher may take to begin.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// For how long a watcher that has attached all opens nothing more.
+const QUIET: Duration = Duration::from_secs(1);
 /// The kernel's events that the bridge takes where nobody says which.
 const SCHED: [&str; 8] = [
     "sched_switch",
@@ -131,13 +133,12 @@ impl Watcher {
             Some(_) => begun.recv_timeout(PATIENCE).is_ok(),
             None => true,
         };
-        // A thread of the service switches what comes through USDT; bpftrace attaches the rest after its BEGIN,
-        // and `perf trace` says nothing.
-        std::thread::sleep(Duration::from_millis(match self {
-            Watcher::Bpftrace => 2500,
-            Watcher::PerfTrace => 1000,
-            _ => 400,
-        }));
+        match self {
+            // What comes through USDT is switched by a thread of the service.
+            Watcher::Ring | Watcher::Usdt | Watcher::Strace => sleep(Duration::from_millis(400)),
+            // They say nothing once all is attached, but have opened a descriptor for each probe then.
+            Watcher::PerfTrace | Watcher::Bpftrace => watching.wait_for_descriptors(),
+        }
         match has_begun && watching.is_running() {
             true => Ok(watching),
             false => {
@@ -205,6 +206,21 @@ impl Watching {
         match seen.flatten() {
             Some(seen) if seen.events > 0 => Ok(Some(seen)),
             _ => Err(format!("{} saw nothing: {text}", self.watcher.name())),
+        }
+    }
+
+    /// Waits until it has opened no descriptor for a while.
+    fn wait_for_descriptors(&mut self) {
+        let directory = format!("/proc/{}/fd", self.child.id());
+        let count = || std::fs::read_dir(&directory).map_or(0, Iterator::count);
+        let limit = Instant::now() + PATIENCE;
+        let (mut last, mut since) = (0, Instant::now());
+        while since.elapsed() < QUIET && Instant::now() < limit {
+            sleep(Duration::from_millis(20));
+            let now = count();
+            if now != last {
+                (last, since) = (now, Instant::now());
+            }
         }
     }
 
