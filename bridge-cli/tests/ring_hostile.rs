@@ -6,6 +6,7 @@
 
 mod foreign_region;
 mod ring_program;
+mod ring_stream;
 mod support;
 
 use std::fs::File;
@@ -16,16 +17,10 @@ use std::time::{Duration, Instant};
 use foreign_region::Region;
 use nix::sys::signal::Signal;
 use ring_program::{Program, seq};
-use support::{Attached, Ran, run_bridge, test};
+use ring_stream::attach;
+use support::{Ran, run_bridge, test};
 use tracebraid_ring::Geometry;
 use tracebraid_wire::region::{self, Group, Header};
-
-fn attach(program: &Program, more: &[&str]) -> Attached {
-    let pid = program.pid.to_string();
-    let mut args = vec!["-p", &pid, "-e", "app:*", "--via", "ring"];
-    args.extend(more);
-    Attached::start(&args)
-}
 
 /// How many lines say that something is damaged.
 fn damaged(ran: &Ran) -> usize {

@@ -2,8 +2,10 @@
 //!
 //! Without the rights each test is ignored and says why; with `TRACEBRAID_REQUIRE=bpf` it fails.
 
+mod counts;
 mod faults;
 mod kernel;
+mod semaphores;
 mod stubs;
 mod text;
 mod tracepoints;
@@ -23,14 +25,14 @@ type Test = (&'static str, fn() -> Outcome);
 type UserTest = (&'static str, fn(&Options) -> Outcome);
 
 fn main() {
-    if let Ok(held) = std::env::var(user::HOLD) {
+    if let Ok(held) = std::env::var(semaphores::HOLD) {
         let (way, process) = held.split_once(' ').unwrap_or_default();
         let options = if way == "perf" {
             perf()
         } else {
             Options::default()
         };
-        return user::hold(process.parse().unwrap_or(0), &options);
+        return semaphores::hold(process.parse().unwrap_or(0), &options);
     }
     let mut arguments = Arguments::from_args();
     // The tests probe the same stubs of the same process.
@@ -61,6 +63,8 @@ fn main() {
         let faults = rights.clone().or_else(faults::missing);
         let groups = [
             (user::TESTS, rights.clone()),
+            (semaphores::TESTS, rights.clone()),
+            (counts::TESTS, rights.clone()),
             (text::TESTS, rights),
             (faults::TESTS, faults),
         ];

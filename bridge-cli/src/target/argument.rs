@@ -4,14 +4,13 @@
 //! anything that AT&T syntax allows may come. The width (1, 2, 4 or 8; negative: signed; with an `f`:
 //! floating point) decides how the value is read, also that of a constant: `1@$-56` is 200.
 //!
-//! Reading goes in two steps. [`parse`] needs nothing but the text; [`Parsed::resolve`] then works in what
+//! Reading goes in two steps. [`parse`](super::argument_text::parse) needs nothing but the text; [`Parsed::resolve`] then works in what
 //! only the file knows, its symbols. Whatever cannot be read becomes [`Place::Unsupported`] with the
 //! reason, and costs that one argument.
 
 use tracebraid_bpf::spec::{self, Place, Register};
 
-use super::image::Machine;
-use super::operand::{Operand, Sum, x86_operand};
+use super::operand::{Operand, Sum};
 
 /// An argument of one location.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,9 +96,9 @@ impl Argument {
 /// An argument as far as its text tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parsed {
-    text: String,
-    kind: ArgumentType,
-    operand: Operand,
+    pub(super) text: String,
+    pub(super) kind: ArgumentType,
+    pub(super) operand: Operand,
 }
 
 /// What only the file knows.
@@ -110,90 +109,6 @@ pub(crate) struct Context<'a> {
     pub(crate) probe: u64,
     /// Whether the file runs at the addresses that it was linked for.
     pub(crate) fixed_address: bool,
-}
-
-/// Reads the argument string of a note. Blanks in excess make no arguments.
-pub(crate) fn parse(arguments: &str, machine: Machine) -> Vec<Parsed> {
-    split(arguments)
-        .map(|text| parse_one(text, machine))
-        .collect()
-}
-
-/// The arguments of a string: blanks part them, but not within brackets (`[x2, w3, sxtw 2]`).
-fn split(text: &str) -> impl Iterator<Item = &str> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        rest = rest.trim_start_matches([' ', '\t']);
-        let mut depth = 0usize;
-        let end = rest
-            .char_indices()
-            .find(|&(_, c)| {
-                match c {
-                    '(' | '[' => depth += 1,
-                    ')' | ']' => depth = depth.saturating_sub(1),
-                    _ => {}
-                }
-                depth == 0 && matches!(c, ' ' | '\t')
-            })
-            .map_or(rest.len(), |(at, _)| at);
-        let (one, after) = rest.split_at(end);
-        rest = after;
-        (!one.is_empty()).then_some(one)
-    })
-}
-
-fn parse_one(text: &str, machine: Machine) -> Parsed {
-    let (kind, operand) = match text.split_once('@') {
-        Some((width, operand)) => match width_of(width) {
-            Some(kind) => (kind, operand_of(operand, machine)),
-            None => {
-                let reason = format!("the width \"{width}\" is none of 1, 2, 4, 8");
-                (ArgumentType::Unsigned(8), Operand::Unsupported(reason))
-            }
-        },
-        None => (
-            ArgumentType::Unsigned(8),
-            Operand::Unsupported("it has no width".to_owned()),
-        ),
-    };
-    Parsed {
-        text: text.to_owned(),
-        kind,
-        operand,
-    }
-}
-
-fn width_of(text: &str) -> Option<ArgumentType> {
-    let (text, float) = match text.strip_suffix('f') {
-        Some(number) => (number, true),
-        None => (text, false),
-    };
-    let (text, signed) = match text.strip_prefix('-') {
-        Some(number) => (number, true),
-        None => (text, false),
-    };
-    let width = match text {
-        "1" => 1,
-        "2" => 2,
-        "4" => 4,
-        "8" => 8,
-        _ => return None,
-    };
-    match (float, signed) {
-        (true, _) => (width >= 4).then_some(ArgumentType::Float(width)),
-        (false, true) => Some(ArgumentType::Signed(width)),
-        (false, false) => Some(ArgumentType::Unsigned(width)),
-    }
-}
-
-fn operand_of(text: &str, machine: Machine) -> Operand {
-    if machine != Machine::X86_64 {
-        return Operand::Unsupported(format!("an operand of {machine}"));
-    }
-    match x86_operand(text) {
-        Ok(operand) => operand,
-        Err(reason) => Operand::Unsupported(reason),
-    }
 }
 
 impl Parsed {
@@ -311,6 +226,8 @@ fn memory(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::target::argument_text::parse;
+    use crate::target::image::Machine;
     use Register::{R10, Rax, Rbp, Rdi, Rdx, Rsi, Rsp};
 
     fn resolve_in(text: &str, fixed_address: bool) -> Vec<Argument> {

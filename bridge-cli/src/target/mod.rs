@@ -19,6 +19,7 @@
 //! without section headers says so instead of failing.
 
 mod argument;
+mod argument_text;
 mod binary;
 mod debug_file;
 mod family;

@@ -11,6 +11,7 @@ use std::fmt;
 use tracebraid_bpf::spec;
 
 use super::argument::{self, Argument, ArgumentType, Context};
+use super::argument_text;
 use super::image::{Image, Place, Sections};
 use super::nop5;
 use super::note::{self, StapsdtNote};
@@ -361,7 +362,7 @@ fn group(
 ) -> Vec<UsdtProbe> {
     let arguments: Vec<Vec<argument::Parsed>> = notes
         .iter()
-        .map(|note| argument::parse(&note.arguments, image.machine))
+        .map(|note| argument_text::parse(&note.arguments, image.machine))
         .collect();
     let wanted: HashSet<&str> = arguments
         .iter()

@@ -282,6 +282,13 @@ impl Ran {
     }
 }
 
+/// The thread of a line, which a process of one thread shares its number with.
+pub(crate) fn pid_of(line: &str) -> &str {
+    // `%16s-%-7d [%03d] …`: the name may hold blanks and dashes, what follows the last dash before ` [` not.
+    let head = line.split(" [").next().unwrap();
+    head.rsplit('-').next().unwrap().trim()
+}
+
 /// An `attach -v` that has said that it is attached.
 pub(crate) struct Attached {
     child: Child,
