@@ -1,7 +1,7 @@
 //! What `-e` asks for, before it is known what there is.
 //!
 //! ```text
-//! PROVIDER:NAME              the target's tracepoints first, then the kernel's
+//! PROVIDER:NAME              the target's tracepoints first, then the kernel's; NAME may be FILE:LINE
 //! NAME                       the target's tracepoints of that name, whoever provides them
 //! usdt:PATH:PROVIDER:NAME    the tracepoints of one file; PATH `*` is every file of the target
 //! tracepoint:CATEGORY:NAME   the kernel's (also `tp:…`)
@@ -74,7 +74,12 @@ impl Selector {
         if group.is_empty() || name.is_empty() {
             return Err(malformed(text, "a part of the name is empty"));
         }
-        if name.contains(':') || group.contains(':') {
+        // An event of `tracing` is named by its place, `TARGET:FILE:LINE`.
+        let file = match name.rsplit_once(':') {
+            Some((file, line)) if scope == Scope::Anywhere && is_line(line) => file,
+            _ => name,
+        };
+        if file.contains(':') || group.contains(':') {
             return Err(malformed(text, "it has too many parts"));
         }
         Ok(Selector {
@@ -114,6 +119,12 @@ impl fmt::Display for Selector {
     }
 }
 
+/// Whether it is a pattern of a line's number.
+fn is_line(text: &str) -> bool {
+    let in_line = |c: char| c.is_ascii_digit() || "*?[]-!".contains(c);
+    !text.is_empty() && text.chars().all(in_line)
+}
+
 fn malformed(text: &str, why: &str) -> Error {
     Error::new(ErrorKind::Usage, format!("-e {text:?} is no tracepoint name: {why}")).hint(
         "write PROVIDER:NAME, usdt:PATH:PROVIDER:NAME or tracepoint:CATEGORY:NAME; * and ? are allowed in names",
@@ -139,6 +150,13 @@ mod tests {
         assert_eq!(parsed("tracepoint:sched:sched_switch").scope, Scope::Kernel);
         assert_eq!(parsed("tp:sched:*").scope, Scope::Kernel);
         assert_eq!(parsed("usdt:*:corpus:loc").scope, Scope::Target);
+    }
+
+    #[test]
+    fn an_event_of_tracing_is_named_by_its_place() {
+        let selector = parsed("shop.cart:cart.rs:1?");
+        assert!(selector.matches("shop.cart", "cart.rs:17"));
+        assert!(!selector.matches("shop.cart", "cart.rs:7"));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use axum::response::Json;
 use axum::routing::{get, post};
 use serde::Deserialize;
+use tower_http::trace::TraceLayer;
 use tracebraid::{event, tracepoint};
 
 use crate::error::Error;
@@ -80,6 +81,7 @@ pub(crate) fn routes(service: Arc<Service>) -> axum::Router {
     axum::Router::new()
         .route("/orders", post(post_order))
         .route("/orders/{id}", get(get_order))
+        .layer(TraceLayer::new_for_http())
         .with_state(service)
 }
 

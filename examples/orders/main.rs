@@ -9,7 +9,8 @@
 //! ```
 //! A request is slow for one of four reasons: it waits for a CPU, for another thread that holds the
 //! ledger or the stock, for the disk, or it computes. The service alone cannot tell which; its
-//! tracepoints beside the scheduler's events can.
+//! tracepoints beside the scheduler's events can. Each request is also a span of tower-http's, which it
+//! says through `tracing`, as axum and others say what they do.
 //!
 //! Prints `READY http://127.0.0.1:PORT pid PID` once it listens, and ends on SIGINT or SIGTERM.
 
@@ -32,7 +33,8 @@ use crate::shipping::Shipping;
 use crate::stock::Stock;
 
 fn main() -> ExitCode {
-    tracebraid::init();
+    // What axum, tower-http and hyper say through `tracing` is traced too.
+    tracebraid::tracing::init();
     let options = match Options::parse(std::env::args().skip(1)) {
         Ok(Some(options)) => options,
         Ok(None) => {

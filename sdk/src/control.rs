@@ -117,6 +117,8 @@ fn help(watch: Duration) {
             let stuck = registry::settle().is_err();
             ring::service::done(stuck);
         }
+        #[cfg(feature = "tracing")]
+        crate::interop::tracing::follow_registrations();
         ring::service::wait(watch);
     }
 }
@@ -179,7 +181,7 @@ pub fn status() -> Status {
         nested: 0,
     };
     dso::for_each(|dso| {
-        status.objects += 1;
+        status.objects += usize::from(!dso.is_made());
         for row in dso.points() {
             status.tracepoints += 1;
             // SAFETY: the object is loaded while it is shown.

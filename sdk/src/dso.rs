@@ -1,7 +1,8 @@
 //! The executable and libraries of this process that have tracepoints.
 //!
 //! Each carries an ELF note `tracebraid` (`wire::note`), found through `dl_iterate_phdr`; nothing is
-//! registered when a program starts, and a library that is loaded later counts like any other.
+//! registered when a program starts, and a library that is loaded later counts like any other. The
+//! tracepoints that this copy of the SDK makes at run time count as those of one more object.
 //! The loader's lock is held while an object is looked at, so that `dlclose` cannot pull it away.
 
 #![allow(unsafe_code)]
@@ -23,6 +24,8 @@ pub(crate) struct Dso<'a> {
     base: u64,
     headers: &'a [ProgramHeader],
     name: &'a CStr,
+    /// Of tracepoints made at run time: where their rows are.
+    made: Option<&'a [u64]>,
 }
 
 /// Names one loading of one object. An object that is closed and opened again is another, also where
@@ -50,6 +53,34 @@ struct Control {
 const _: () = assert!(size_of::<Control>() == note::CONTROL_SIZE);
 
 static EPOCH: AtomicU64 = AtomicU64::new(1);
+
+/// The control block of tracepoints made at run time.
+static MADE: Control = Control {
+    lock: AtomicU32::new(0),
+    evened: AtomicU32::new(0),
+    epoch: AtomicU64::new(0),
+    owner: 0,
+    reserved: [0; 5],
+};
+
+impl<'a> Dso<'a> {
+    /// The tracepoints made at run time whose rows are at these addresses.
+    fn of_made(rows: &'a [u64]) -> Dso<'a> {
+        Dso {
+            tables: Tables {
+                sites_start: 0,
+                sites_stop: 0,
+                points_start: 0,
+                points_stop: 0,
+                control: (&raw const MADE).addr() as u64,
+            },
+            base: 0,
+            headers: &[],
+            name: c"",
+            made: Some(rows),
+        }
+    }
+}
 
 impl Dso<'_> {
     fn control(&self) -> &Control {
@@ -87,10 +118,15 @@ impl Dso<'_> {
         self.name.to_owned()
     }
 
+    /// Whether it stands for tracepoints made at run time: no file, and no sites.
+    pub(crate) fn is_made(&self) -> bool {
+        self.made.is_some()
+    }
+
     /// Whether its tracepoints call this copy of the SDK, and so append to its rings. (A library may
     /// bring a copy of its own.)
     pub(crate) fn is_ours(&self) -> bool {
-        self.control().owner == (&raw const crate::__private::OWNER).addr()
+        self.is_made() || self.control().owner == (&raw const crate::__private::OWNER).addr()
     }
 
     /// Runs `change` while nobody else, in this or another copy of the SDK, changes the object.
@@ -122,7 +158,13 @@ impl Dso<'_> {
 
     /// Its points.
     pub(crate) fn points(&self) -> impl Iterator<Item = PointRow> + use<'_> {
+        let made = self.made.unwrap_or_default().iter().map(|&address| {
+            let row: *const [u8; POINT_ROW] = std::ptr::with_exposed_provenance(address as usize);
+            // SAFETY: rows of tracepoints made at run time stay where they are, and are not written.
+            (address, unsafe { &*row })
+        });
         rows::<POINT_ROW>(self.tables.points_start, self.tables.points_stop)
+            .chain(made)
             .filter_map(|(address, row)| parse_point(row, address))
     }
 
@@ -176,9 +218,20 @@ pub(crate) unsafe fn text<'a>(address: u64) -> &'a CStr {
 /// again, nor run code of users.
 pub(crate) fn for_each(mut visit: impl FnMut(&Dso<'_>) -> bool) {
     let mut visit: &mut dyn FnMut(&Dso<'_>) -> bool = &mut visit;
-    let _loader = lock::loader();
+    let loader = lock::loader();
     // SAFETY: `callback` takes the pointer for what it is, and only during the call.
-    unsafe { libc::dl_iterate_phdr(Some(callback), (&raw mut visit).cast()) };
+    let ended = unsafe { libc::dl_iterate_phdr(Some(callback), (&raw mut visit).cast()) };
+    if ended == 0 && !loader.is_empty() {
+        visit(&Dso::of_made(&loader));
+    }
+}
+
+/// Takes in a tracepoint made at run time, and shows it.
+#[cfg(feature = "tracing")]
+pub(crate) fn add_made(row: u64, visit: impl FnOnce(&Dso<'_>)) {
+    let mut loader = lock::loader();
+    loader.push(row);
+    visit(&Dso::of_made(&[row]));
 }
 
 /// Keeps the object that this copy of the SDK is in from being unloaded: callbacks lead into it.
@@ -260,6 +313,7 @@ unsafe fn find_note(info: &libc::dl_phdr_info) -> Option<Dso<'_>> {
                 base: info.dlpi_addr,
                 headers,
                 name,
+                made: None,
             });
         }
     }

@@ -90,6 +90,10 @@ unsafe fn read<'a>(kind: FieldKind, words: [u64; 3]) -> FieldValue<'a> {
         Kind::F64 => FieldValue::F64(f64::from_bits(first)),
         Kind::Pointer => FieldValue::Pointer(first as usize),
         Kind::Duration => FieldValue::Duration(Duration::new(first, second as u32)),
+        Kind::Any => FieldKind::of_any(first as u8).map_or(FieldValue::None, |kind| {
+            // SAFETY: the caller's promise: the slots of a value of that kind follow.
+            unsafe { read(kind, [words[1], words[2], 0]) }
+        }),
         Kind::Str | Kind::Bytes | Kind::Formatted if first == 0 => FieldValue::None,
         Kind::Str | Kind::Bytes | Kind::Formatted => {
             // SAFETY: the caller's promise: address and length of a live `str` or byte slice.

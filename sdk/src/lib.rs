@@ -31,6 +31,10 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+// Tracepoints of the SDK's own expand as everybody's.
+#[cfg(all(feature = "tracing", tracebraid_keys))]
+extern crate self as tracebraid;
+
 #[cfg(not(tracebraid_keys))]
 mod absent;
 #[cfg(tracebraid_keys)]
@@ -51,8 +55,12 @@ mod fields;
 #[cfg(tracebraid_keys)]
 mod gate;
 mod held;
+#[cfg(feature = "tracing")]
+mod interop;
 #[cfg(tracebraid_keys)]
 mod lock;
+#[cfg(all(feature = "tracing", tracebraid_keys))]
+mod made;
 mod options;
 #[cfg(tracebraid_keys)]
 mod probe;
@@ -84,6 +92,8 @@ pub use error::{Error, ErrorKind, Result};
 #[cfg(tracebraid_keys)]
 pub use event::Event;
 pub use field_value::FieldValue;
+#[cfg(feature = "tracing")]
+pub use interop::tracing;
 pub use options::{Appending, Options, Patching};
 #[cfg(tracebraid_keys)]
 pub use probe::Attachment;

@@ -8,12 +8,16 @@
 //! thread held, fork itself takes both and both sides give them back. The C library's own lock of its
 //! list of objects is among what could be inherited so: this is why walking has a lock of ours.
 //!
+//! What runs under a lock may allocate, and a global allocator may hit places that ask for a lock: these
+//! look first whether their thread has one ([`is_held_here`]).
+//!
 //! They are the standard library's mutexes: a lock that is queued for in a table of the process (as
 //! `parking_lot` does) is handed on, in the child, to a thread that is not there.
 
 #![allow(unsafe_code)]
 
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
+use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use crate::gate::text::Writer;
@@ -35,6 +39,9 @@ pub(crate) struct Locked {
     pub(crate) ring_failure: Option<String>,
     /// Which tracepoints go to the rings.
     pub(crate) listing: Listing,
+    /// The dispatchers of `tracing` that ours are in.
+    #[cfg(feature = "tracing")]
+    pub(crate) dispatches: Vec<tracing_core::dispatcher::WeakDispatch>,
 }
 
 static LOCKED: Mutex<Locked> = Mutex::new(Locked {
@@ -45,20 +52,63 @@ static LOCKED: Mutex<Locked> = Mutex::new(Locked {
     helper_failure: None,
     ring_failure: None,
     listing: Listing::new(),
+    #[cfg(feature = "tracing")]
+    dispatches: Vec::new(),
 });
 
-static LOADER: Mutex<()> = Mutex::new(());
+/// What the loader lock protects besides the loader's list: the rows of tracepoints made at run time.
+static LOADER: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// How many of the locks this thread has.
+    static HERE: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Whether this thread has one of the locks, so that it must not ask for one.
+#[cfg(feature = "tracing")]
+pub(crate) fn is_held_here() -> bool {
+    HERE.with(Cell::get) != 0
+}
+
+/// A lock that this thread has.
+pub(crate) struct Guard<T: 'static>(MutexGuard<'static, T>);
+
+impl<T> Guard<T> {
+    fn take(lock: &'static Mutex<T>) -> Guard<T> {
+        follow_fork();
+        HERE.with(|here| here.set(here.get() + 1));
+        Guard(lock.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<T> Drop for Guard<T> {
+    fn drop(&mut self) {
+        // A moment before the lock is given back: nothing is run in between.
+        HERE.with(|here| here.set(here.get() - 1));
+    }
+}
+
+impl<T> Deref for Guard<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Guard<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
 
 /// Takes the gate lock.
-pub(crate) fn lock() -> MutexGuard<'static, Locked> {
-    follow_fork();
-    LOCKED.lock().unwrap_or_else(PoisonError::into_inner)
+pub(crate) fn lock() -> Guard<Locked> {
+    Guard::take(&LOCKED)
 }
 
 /// Takes the loader lock: the last one to be taken.
-pub(crate) fn loader() -> MutexGuard<'static, ()> {
-    follow_fork();
-    LOADER.lock().unwrap_or_else(PoisonError::into_inner)
+pub(crate) fn loader() -> Guard<Vec<u64>> {
+    Guard::take(&LOADER)
 }
 
 fn follow_fork() {
@@ -72,7 +122,7 @@ fn follow_fork() {
     });
 }
 
-type Guards = (MutexGuard<'static, Locked>, MutexGuard<'static, ()>);
+type Guards = (Guard<Locked>, Guard<Vec<u64>>);
 
 /// What a thread that forks holds meanwhile.
 struct Held(UnsafeCell<Option<Guards>>);

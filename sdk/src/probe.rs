@@ -21,7 +21,7 @@ use crate::dso;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::gate::{self, Outcome};
-use crate::registry::{Description, Tracepoint};
+use crate::registry::{self, Description, Tracepoint};
 use crate::state::{HotRow, Point, State};
 
 /// The list of a tracepoint. Other copies of the SDK in the process call it through its first field
@@ -187,14 +187,9 @@ fn change(tracepoint: &Arc<Description>, edit: impl FnOnce(&mut Vec<Arc<Entry>>)
             ),
         ));
     }
-    if outcome.switched > 0 {
-        gate::text::publish();
-    }
+    let finished = registry::finish(outcome);
     retire(tracepoint, old);
-    match outcome.error {
-        Some(error) => Err(error),
-        None => Ok(()),
-    }
+    finished
 }
 
 fn unloaded(tracepoint: &Description) -> Error {

@@ -61,8 +61,8 @@ impl<'a> Recorded<'a> {
     pub fn fields(&self) -> impl Iterator<Item = (&'a str, FieldValue<'_>)> + use<'_, 'a> {
         let mut left = Fields::new(&self.body);
         self.tracepoint.fields.iter().map_while(move |field| {
-            let value = left.next(field.kind)?;
-            Some((field.name.as_str(), value_of(field.kind, value)))
+            let (kind, value) = left.next(field.kind)?;
+            Some((field.name.as_str(), value_of(kind, value)))
         })
     }
 

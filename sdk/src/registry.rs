@@ -77,6 +77,24 @@ impl Tracepoint {
         self.0.is_return
     }
 
+    /// Whether its hits come from `tracing`: it was made at run time, or stands for all of them.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn is_of_tracing(&self) -> bool {
+        let of_all = self.provider() == "tracing" && matches!(self.name(), "event" | "span");
+        of_all || self.0.sites.iter().all(|site| site.address == 0)
+    }
+
+    /// Whether it calls this copy of the SDK.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn is_ours(&self) -> bool {
+        let mut is_ours = false;
+        dso::for_each(|dso| {
+            is_ours = dso.id() == self.0.dso && dso.is_ours();
+            !is_ours
+        });
+        is_ours
+    }
+
     /// Whether a hit would be seen by anybody now: what its sites say, not what is wished.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
@@ -114,6 +132,10 @@ pub fn tracepoints() -> Vec<Tracepoint> {
             let Some(schema) = schema_of(&row) else {
                 continue;
             };
+            let sites = match schema.place() {
+                Some(place) => vec![describe_place(place)],
+                None => sites.remove(&row.address).unwrap_or_default(),
+            };
             found.push(Tracepoint(Arc::new(Description {
                 dso: dso.id(),
                 object: dso.name(),
@@ -123,7 +145,7 @@ pub fn tracepoints() -> Vec<Tracepoint> {
                 print: schema.print.to_owned(),
                 is_return: schema.flags & schema::FLAG_RETURN != 0,
                 fields: describe_fields(&schema, row.usdt_slots as usize),
-                sites: sites.remove(&row.address).unwrap_or_default(),
+                sites,
             })));
         }
         true
@@ -140,6 +162,16 @@ fn describe_site(row: &SiteRow) -> Site {
         line: row.line,
         address: row.code as usize,
         tests_semaphore: row.flags & SITE_TESTS_SEMAPHORE != 0,
+    }
+}
+
+fn describe_place(place: &str) -> Site {
+    let (file, line) = place.rsplit_once(':').unwrap_or((place, ""));
+    Site {
+        file: file.to_owned(),
+        line: line.parse().unwrap_or(0),
+        address: 0,
+        tests_semaphore: false,
     }
 }
 
@@ -184,7 +216,7 @@ fn point_is_on(dso: &Dso<'_>, row: u64) -> bool {
         });
     let is_on =
         |site: SiteRow| site.flags & SITE_TESTS_SEMAPHORE != 0 || gate::is_on(&site) == Some(true);
-    wanted && dso.sites().filter(|site| site.point == row).any(is_on)
+    wanted && (dso.is_made() || dso.sites().filter(|site| site.point == row).any(is_on))
 }
 
 /// What was asked for by pattern, and which objects know of it.
@@ -206,10 +238,16 @@ impl Wishes {
     /// Applies all wishes to an object that loaded since the last look.
     pub(crate) fn adopt(&mut self, dso: &Dso<'_>) {
         let id = dso.id();
-        if self.applied.contains(&id) {
+        // Tracepoints made at run time take their wishes as they are made.
+        if dso.is_made() || self.applied.contains(&id) {
             return;
         }
         self.applied.push(id);
+        self.apply(dso);
+    }
+
+    /// Applies all wishes to an object's points, which have none yet.
+    fn apply(&self, dso: &Dso<'_>) {
         for row in dso.points() {
             let Some(schema) = schema_of(&row) else {
                 continue;
@@ -236,6 +274,12 @@ impl Wishes {
             _ => {}
         }
         self.patterns.retain(|&(_, count)| count != 0);
+    }
+
+    /// Whether anything is wished that tracepoints made later may be named by.
+    #[cfg(feature = "tracing")]
+    fn any(&self) -> bool {
+        self.patterns.iter().any(|(_, count)| *count > 0)
     }
 
     /// Forgets objects that are gone.
@@ -276,8 +320,8 @@ pub fn disable(pattern: &str) -> Result<usize> {
 }
 
 fn change(pattern: &str, by: i64) -> Result<usize> {
-    let mut locked = gate::lock();
-    let locked = &mut *locked;
+    let mut guard = gate::lock();
+    let locked = &mut *guard;
     let rings = ring::current();
     let (mut named, mut took_effect) = (0, false);
     let mut outcome = Outcome::default();
@@ -306,14 +350,39 @@ fn change(pattern: &str, by: i64) -> Result<usize> {
         true
     });
     locked.wishes.remember(pattern, by, took_effect);
+    drop(guard);
     finish(outcome).map(|()| named)
+}
+
+/// Takes in a tracepoint made at run time: what is wished of such names holds for it from now on.
+#[cfg(feature = "tracing")]
+pub(crate) fn adopt_made(row: u64) {
+    let mut guard = gate::lock();
+    let locked = &mut *guard;
+    let rings = ring::current();
+    dso::add_made(row, |dso| {
+        locked.wishes.apply(dso);
+        if let Some(rings) = rings {
+            locked.listing.apply(dso, rings);
+        }
+        // It has no text that could be switched, so that nothing can fail.
+        gate::reconcile(dso, &mut locked.writer, &mut Outcome::default());
+    });
+}
+
+/// Whether a tracepoint that is made later might be wanted, or is to be made known.
+#[cfg(feature = "tracing")]
+pub(crate) fn awaits_made() -> bool {
+    let locked = gate::lock();
+    let recorded = ring::current().is_some_and(|rings| locked.listing.awaits_made(rings));
+    locked.wishes.any() || recorded
 }
 
 /// Makes all objects' text equal to what is wanted, new objects included. `settle` is what the helper
 /// thread calls.
 pub(crate) fn settle() -> Result<usize> {
-    let mut locked = gate::lock();
-    let locked = &mut *locked;
+    let mut guard = gate::lock();
+    let locked = &mut *guard;
     let rings = ring::current();
     let mut loaded = Vec::new();
     let mut outcome = Outcome::default();
@@ -331,13 +400,17 @@ pub(crate) fn settle() -> Result<usize> {
     locked.wishes.keep(&loaded);
     locked.listing.keep(&loaded);
     let switched = outcome.switched;
+    drop(guard);
     finish(outcome).map(|()| switched)
 }
 
-fn finish(outcome: Outcome) -> Result<()> {
+/// What is left to do when the lock was given back.
+pub(crate) fn finish(outcome: Outcome) -> Result<()> {
     if outcome.switched > 0 {
         text::publish();
     }
+    #[cfg(feature = "tracing")]
+    crate::interop::tracing::follow(outcome.made > 0);
     match outcome.error {
         Some(error) => Err(error),
         None => Ok(()),

@@ -147,7 +147,7 @@ impl Bridge {
             .iter()
             .filter(|(found, _)| *found == event)
             .map(|(_, body)| match Fields::new(body).next(kind) {
-                Some(FieldRef::Word(number)) => number,
+                Some((_, FieldRef::Word(number))) => number,
                 other => panic!("no number: {other:?}"),
             })
             .collect();

@@ -2,3 +2,6 @@
 
 #[doc = include_str!("../../docs/sdk.md")]
 struct Sdk;
+
+#[doc = include_str!("../../docs/tracing.md")]
+struct Tracing;

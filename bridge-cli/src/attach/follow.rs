@@ -51,6 +51,11 @@ impl Follow {
         self.resolver.resolve(Some(&self.process), listed)
     }
 
+    /// What is wanted of tracepoints that the target makes later.
+    pub(super) fn patterns(&self) -> Vec<String> {
+        self.resolver.patterns()
+    }
+
     /// What was to come through rings comes through USDT probes.
     ///
     /// # Errors

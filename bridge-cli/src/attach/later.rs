@@ -27,6 +27,14 @@ impl Attached {
                 return;
             }
         }
+        self.resolve_unknown(say);
+    }
+
+    /// Resolves what regions list that is new.
+    pub(super) fn resolve_unknown(&mut self, say: &mut dyn FnMut(Note)) {
+        let (Some(rings), Some(follow)) = (self.pump.sdk(), &mut self.follow) else {
+            return;
+        };
         let unknown = rings.unknown();
         if unknown.is_empty() {
             return;

@@ -163,8 +163,12 @@ pub fn run(options: &Options, say: &mut dyn FnMut(Note)) -> Result<Ended> {
             if !sdk.as_ref().is_some_and(SdkRings::has_rings) {
                 listed.clear();
             }
+            resolver.await_made(sdk.is_some());
             let mut follow = Follow::new(process, resolver)?;
             let resolved = follow.first(&listed)?;
+            if let Some(rings) = sdk.as_mut() {
+                rings.want_later(follow.patterns());
+            }
             (Some(follow), sdk, way, resolved)
         }
         None => (None, None, Way::default(), resolver.resolve(None, &[])?),

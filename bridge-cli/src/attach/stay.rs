@@ -311,7 +311,7 @@ impl Attached {
             patient
         };
         let mut failure = None;
-        self.empty_rings(&writer, &mut go_on);
+        self.empty_rings(&writer, &mut go_on, say);
         let pump = std::mem::replace(&mut self.pump, Pump::new());
         let finished = pump.finish().unwrap_or_else(|error| {
             failure = Some(error);
@@ -359,7 +359,12 @@ impl Attached {
 
     /// Wants nothing any more of the target's rings, and hands over what they hold, a round at a time: it may
     /// be more than is good to have at once.
-    fn empty_rings(&mut self, writer: &Writer, mut go_on: impl FnMut() -> bool) {
+    fn empty_rings(
+        &mut self,
+        writer: &Writer,
+        mut go_on: impl FnMut() -> bool,
+        say: &mut dyn FnMut(Note),
+    ) {
         let gone = self.target_is_gone;
         let Some(rings) = self.pump.sdk() else { return };
         if let Some(recorder) = self.recorder.as_mut().filter(|_| gone) {
@@ -367,6 +372,9 @@ impl Attached {
             hand_over(last, writer, &mut go_on);
         }
         rings.stop();
+        // Tracepoints may have been made since the last round.
+        rings.look_through();
+        self.resolve_unknown(say);
         while self.pump.sdk().is_some_and(|rings| rings.has_backlog()) && writer.is_open() {
             // What fails here fails again when all is ended, and is said then.
             let Ok(events) = self.pump.round() else {

@@ -161,6 +161,17 @@ fn compared(kind: Type, value: &Value, origin: Origin) -> Option<FilterValue<'_>
             Value::Duration(value) => FilterValue::UnsignedWide(value.as_nanos()),
             _ => return None,
         },
+        Type::Any => match value {
+            Value::Text { bytes, .. } => FilterValue::Text(bytes),
+            Value::F64(value) => FilterValue::Float(*value),
+            Value::Signed(value) => FilterValue::SignedWide((*value).into()),
+            Value::Signed128(value) => FilterValue::SignedWide(*value),
+            Value::Unsigned128(value) => match i128::try_from(*value) {
+                Ok(value) => FilterValue::SignedWide(value),
+                Err(_) => FilterValue::UnsignedWide(*value),
+            },
+            value => FilterValue::SignedWide(bits(value, 8)? as i128),
+        },
         // A type that this bridge does not know has no value that it could know.
         _ => return None,
     })

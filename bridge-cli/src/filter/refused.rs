@@ -146,6 +146,7 @@ impl Refusal {
             FaultKind::InvalidValue | FaultKind::IllegalInteger => match compared {
                 Some(Type::Text) => about("text stands in quotes, \" or '"),
                 Some(Type::Bool) => about("write true or false"),
+                Some(Type::Any) => about("write a number, text in quotes, true or false"),
                 Some(Type::Float { .. }) => about("write a number such as 9.5 or -1e3"),
                 Some(Type::Duration) => {
                     about("write nanoseconds, or a whole number with ns, us, ms or s")

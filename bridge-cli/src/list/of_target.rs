@@ -6,6 +6,8 @@ use tracebraid_bpf::spec;
 
 use crate::error::{Error, Result};
 use crate::event::Origin;
+use crate::source::sdk_ring::{Listed, made_in};
+use crate::source::slots::type_name;
 use crate::target::{
     Argument, Binary, Place, Process, Semaphore, Tracepoint, UsdtLocation, UsdtNotes, UsdtProbe,
 };
@@ -38,7 +40,36 @@ impl Candidates {
         {
             self.remarks.push(format!("{}: {what}", path.display()));
         }
+        let makes = |binary: &Binary| binary.tracepoints().iter().any(Tracepoint::tells_of_others);
+        if scan.binaries.iter().any(makes) {
+            for point in made_in(process.pid()) {
+                self.made(point);
+            }
+        }
         Ok(())
+    }
+
+    /// A tracepoint that the process has made at run time. What is the same in everything but its event id
+    /// is one row.
+    fn made(&mut self, point: Listed) {
+        let mut details = Vec::new();
+        if self.details {
+            let fields = point.fields.iter();
+            details.extend(
+                fields.map(|(name, kind)| ("field", format!("{name}: {}", type_name(*kind)))),
+            );
+            details.extend(point.place.map(|place| ("site", place)));
+            details.push(("made", "by the program, as it ran".to_owned()));
+        }
+        let row = Row {
+            origin: Origin::Application,
+            group: point.provider,
+            name: point.name,
+            details,
+        };
+        if !self.rows.contains(&row) {
+            self.rows.push(row);
+        }
     }
 
     pub(super) fn binary(&mut self, binary: &Binary) {

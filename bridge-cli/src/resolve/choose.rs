@@ -45,18 +45,27 @@ pub(super) struct Choice {
     pub(super) errors: Vec<Error>,
 }
 
+/// The process, if there is one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Target {
+    /// There is one, whose libraries may come later.
+    pub(super) is_there: bool,
+    /// It makes tracepoints at run time.
+    pub(super) makes: bool,
+}
+
 /// Chooses among the candidates and the kernel's tracepoints.
 ///
-/// Selectors in `broken` are left out: what is wrong with them has been said. `has_target` tells whether there is a process whose libraries may come later. `kernel` lists the
-/// kernel's tracepoints; it is called at most once, and where it fails the selectors that needed it fail.
+/// Selectors in `broken` are left out: what is wrong with them has been said. `kernel` lists the kernel's tracepoints; it is called at most once, and where it fails the selectors that needed it fail.
 pub(super) fn choose(
     selectors: &[Selector],
     candidates: &[Candidate],
     files: &[FileOf],
     broken: &[usize],
-    has_target: bool,
+    target: Target,
     kernel: impl FnOnce() -> Result<Vec<KernelName>>,
 ) -> Choice {
+    let has_target = target.is_there;
     let mut choice = Choice::default();
     let mut taken = vec![false; candidates.len()];
     let mut unresolved = Vec::new();
@@ -80,7 +89,9 @@ pub(super) fn choose(
         }
         match selector.scope {
             Scope::Anywhere => unresolved.push(index),
-            Scope::Target if has_target && selector.waits() => choice.waiting.push(index),
+            Scope::Target if has_target && (selector.waits() || target.makes) => {
+                choice.waiting.push(index)
+            }
             _ => choice
                 .errors
                 .push(no_point(selector, index, candidates, files, has_target)),
@@ -117,6 +128,8 @@ pub(super) fn choose(
         }
         if found {
             choice.of_kernel.push(index);
+        } else if target.makes && selector.scope == Scope::Anywhere {
+            choice.waiting.push(index);
         } else {
             choice
                 .errors
@@ -254,6 +267,11 @@ fn some_of(names: &[String]) -> String {
 mod tests {
     use super::*;
 
+    const TARGET: Target = Target {
+        is_there: true,
+        makes: false,
+    };
+
     fn candidates() -> Vec<Candidate> {
         [
             ("orders", "charge", 0),
@@ -292,7 +310,7 @@ mod tests {
                 file: 1,
             }],
             &[],
-            true,
+            TARGET,
             kernel,
         )
     }
@@ -354,7 +372,7 @@ mod tests {
     #[test]
     fn the_kernel_is_not_asked_where_the_target_has_it_all() {
         let selectors = [Selector::parse("orders:*").unwrap()];
-        let choice = choose(&selectors, &candidates(), &[], &[], true, || {
+        let choice = choose(&selectors, &candidates(), &[], &[], TARGET, || {
             unreachable!("nothing needs the kernel")
         });
         assert!(choice.errors.is_empty());

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::Resolved;
 use super::choose::Candidate;
 use crate::error::{Error, ErrorKind, Result};
+use crate::source::sdk_ring::Listed;
 use crate::target::{Binary, FileId, Process};
 
 /// Tracepoints of different names at one address are one place in code: hits come under each name.
@@ -35,6 +36,16 @@ pub(super) fn shared_addresses(
             }
         }
     }
+}
+
+/// Those that the target has made at run time: they are in no file, and have a number behind all files.
+pub(super) fn made(listed: &[Listed], file: usize) -> impl Iterator<Item = Candidate> {
+    let made = listed.iter().filter(|one| one.is_made);
+    made.map(move |one| Candidate {
+        group: one.provider.clone(),
+        name: one.name.clone(),
+        file,
+    })
 }
 
 pub(super) fn candidates(binaries: &[Binary]) -> Vec<Candidate> {

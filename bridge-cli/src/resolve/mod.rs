@@ -26,14 +26,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::selector::{Scope, Selector};
 use crate::source::decode::Decoder;
 use crate::source::sdk_ring::{Listed, Wanted};
-use crate::target::{Binary, FileId, Process};
+use crate::target::{Binary, FileId, Process, Tracepoint};
 
 pub use resolved::Resolved;
 
 use asking::Asking;
-use choose::{Candidate, FileOf, choose};
+use choose::{Candidate, FileOf, Target, choose};
 use definitions::Written;
-use files::{candidates, file_of, shared_addresses};
+use files::{candidates, file_of, made, shared_addresses};
 use kernel::Kernel;
 use recorded::Recorded;
 
@@ -49,6 +49,10 @@ pub struct Resolver {
     has_target: bool,
     /// The target's own tracepoints come through its rings or not at all.
     rings_only: bool,
+    /// Tracepoints that the target makes at run time can be had.
+    may_make: bool,
+    /// The target makes some, and they can be had.
+    target_makes: bool,
     given_out: HashSet<Point>,
     /// What comes through rings.
     recorded: HashSet<Shape>,
@@ -78,6 +82,8 @@ impl Resolver {
             written: written.to_vec(),
             has_target,
             rings_only: false,
+            may_make: false,
+            target_makes: false,
             given_out: HashSet::new(),
             recorded: HashSet::new(),
             probed: HashSet::new(),
@@ -88,6 +94,12 @@ impl Resolver {
     /// Whether the target's own tracepoints are to come through its rings, whether it has any yet or not.
     pub fn use_rings_only(&mut self, only: bool) {
         self.rings_only = only;
+    }
+
+    /// Whether tracepoints that the target makes at run time can be had, since its rings are used. Where it
+    /// makes some, what names nothing yet may name one of them later.
+    pub fn await_made(&mut self, may_make: bool) {
+        self.may_make = may_make;
     }
 
     /// The target makes no rings that are of any use: what was to come through them is given out anew.
@@ -129,7 +141,11 @@ impl Resolver {
                 }
             }
         }
-        let candidates = candidates(&binaries);
+        let mut candidates = candidates(&binaries);
+        let in_files = candidates.len();
+        let makes = |binary: &Binary| binary.tracepoints().iter().any(Tracepoint::tells_of_others);
+        self.target_makes = self.may_make && binaries.iter().any(makes);
+        candidates.extend(made(listed, binaries.len()));
         let files = self.files_of(&binaries);
         let mut kernel = None;
         let choice = choose(
@@ -137,7 +153,10 @@ impl Resolver {
             &candidates,
             &files,
             &broken,
-            self.has_target,
+            Target {
+                is_there: self.has_target,
+                makes: self.target_makes,
+            },
             || Ok(kernel.insert(Kernel::open(&self.selectors)?).names()),
         );
         errors.extend(choice.errors);
@@ -151,17 +170,32 @@ impl Resolver {
                 continue;
             }
             let selector = &self.selectors[index];
-            resolved.warnings.push(format!(
-                "-e {selector}: nothing the target has loaded so far has it; waiting for a library that does"
-            ));
+            let what = match self.target_makes {
+                true => {
+                    "the target has it neither in a file nor has it come across it so far; waiting until it does"
+                }
+                false => {
+                    "nothing the target has loaded so far has it; waiting for a library that does"
+                }
+            };
+            resolved.warnings.push(format!("-e {selector}: {what}"));
         }
-        let chosen: Vec<&Candidate> = choice
-            .points
-            .iter()
-            .map(|&index| &candidates[index])
+        let (chosen, chosen_made): (Vec<usize>, Vec<usize>) =
+            choice.points.iter().partition(|&&index| index < in_files);
+        let chosen: Vec<&Candidate> = chosen
+            .into_iter()
+            .map(|index| &candidates[index])
+            .filter(|it| !self.leaves_out(&it.group, &it.name))
             .collect();
         let recorded = Recorded::of(target, listed)?;
         self.add_points(&chosen, &binaries, &files, &recorded, &mut resolved);
+        for one in listed.iter().filter(|one| one.is_made) {
+            let is_it = |it: &Candidate| it.group == one.provider && it.name == one.name;
+            if chosen_made.iter().any(|&index| is_it(&candidates[index])) {
+                let by = self.asking().for_listed(one);
+                self.add_listed(one, by, Vec::new(), &mut resolved);
+            }
+        }
         let asking = Asking {
             selectors: &self.selectors,
             of_kernel: &self.of_kernel,
@@ -207,7 +241,7 @@ impl Resolver {
         let mut resolved = Resolved::default();
         for one in listed {
             let by = self.asking().for_listed(one);
-            if by.is_empty() {
+            if by.is_empty() || self.leaves_out(&one.provider, &one.name) {
                 continue;
             }
             let probed = self.probed.iter();
@@ -215,15 +249,7 @@ impl Resolver {
                 .filter(|(_, group, name)| *group == one.provider && *name == one.name)
                 .map(|(file, ..)| file.inode)
                 .collect();
-            let kinds = one.fields.iter().map(|(_, kind)| *kind).collect();
-            self.add_recorded(
-                one.fields.clone(),
-                kinds,
-                one.decoder(),
-                by,
-                probed_in,
-                &mut resolved,
-            );
+            self.add_listed(one, by, probed_in, &mut resolved);
         }
         resolved.read_filters_later(self.asking());
         resolved
@@ -234,6 +260,46 @@ impl Resolver {
             selectors: &self.selectors,
             of_kernel: &self.of_kernel,
         }
+    }
+
+    /// What is wanted of tracepoints that the target makes later: patterns `PROVIDER:NAME`.
+    pub fn patterns(&self) -> Vec<String> {
+        let later = |(selector, kernel): &(&Selector, &bool)| {
+            !**kernel && matches!(selector.scope, Scope::Anywhere | Scope::Target)
+        };
+        self.selectors
+            .iter()
+            .zip(&self.of_kernel)
+            .filter(later)
+            .map(|(selector, _)| format!("{}:{}", selector.group.as_str(), selector.name.as_str()))
+            .collect()
+    }
+
+    /// Whether a tracepoint is left out where nobody has named anything: those of `tracing` come one by one
+    /// from a target that makes them, and not once more through those that stand for all.
+    fn leaves_out(&self, group: &str, name: &str) -> bool {
+        self.target_makes
+            && self.is_default()
+            && group == "tracing"
+            && matches!(name, "event" | "span")
+    }
+
+    fn add_listed(
+        &mut self,
+        one: &Listed,
+        by: Vec<usize>,
+        probed_in: Vec<u64>,
+        resolved: &mut Resolved,
+    ) {
+        let kinds = one.fields.iter().map(|(_, kind)| *kind).collect();
+        self.add_recorded(
+            one.fields.clone(),
+            kinds,
+            one.decoder(),
+            by,
+            probed_in,
+            resolved,
+        );
     }
 
     /// Whether files that are mapped later can matter.
@@ -412,7 +478,7 @@ impl Resolver {
                 .selectors
                 .iter()
                 .zip(&self.of_kernel)
-                .any(|(selector, kernel)| !kernel && selector.waits());
+                .any(|(selector, kernel)| !kernel && (selector.waits() || self.target_makes));
         if !resolved.names.is_empty() || waits {
             return Ok(());
         }

@@ -95,5 +95,9 @@ pub(super) fn slot_value(kind: FieldKind, slots: &[u64]) -> Value {
         }
         // Their slots are an address and a length; the text itself travels beside.
         Kind::Str | Kind::Bytes | Kind::Formatted => Value::Pointer(low),
+        Kind::Any => match (FieldKind::of_any(low as u8), slots) {
+            (Some(kind), [_, value @ ..]) => slot_value(kind, value),
+            _ => Value::Absent,
+        },
     }
 }

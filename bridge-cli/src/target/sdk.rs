@@ -176,6 +176,11 @@ impl Tracepoint {
         format!("{}:{}", self.provider, self.name)
     }
 
+    /// Whether a program that has it makes tracepoints at run time, of what it says through `tracing`.
+    pub fn tells_of_others(&self) -> bool {
+        self.provider == "tracing" && matches!(self.name.as_str(), "event" | "span")
+    }
+
     /// The slots of an event, and which of them lead to text. A field whose slots are not all below
     /// `count` is not fetched.
     pub fn fetch(&self) -> spec::Fetch {

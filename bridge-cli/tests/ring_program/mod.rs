@@ -38,6 +38,46 @@ pub(crate) const NAMES: [&std::ffi::CStr; 10] = [
     c"",
 ];
 
+/// A program that says what it does through `tracing`, under a filter that hides most of it.
+mod shop {
+    use tracing::{debug, instrument, trace, warn};
+    use tracing_subscriber::filter::LevelFilter;
+    use tracing_subscriber::prelude::*;
+
+    use super::{say, step};
+
+    pub(super) fn init() {
+        let theirs = tracing_subscriber::registry()
+            .with(LevelFilter::WARN)
+            .with(tracing_subscriber::fmt::layer().with_writer(std::io::sink));
+        tracebraid::tracing::wrap(theirs).init();
+    }
+
+    #[instrument(target = "shop::cart")]
+    pub(super) fn add(item: u64) {
+        debug!(target: "shop::cart", item, user = "ada", "looked up");
+        if item.is_multiple_of(2) {
+            warn!(target: "shop::cart", left = -1, ratio = 0.5, "sold out");
+        }
+    }
+
+    /// Adds items, or says something for the first time, a step each; `run` does so all the time.
+    pub(super) fn serve() {
+        loop {
+            match step().as_str() {
+                "late" => trace!(target: "shop::cart", "never said before"),
+                "run" => loop {
+                    (0..2).for_each(add);
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                },
+                "" => return,
+                count => (0..count.parse().unwrap()).for_each(add),
+            }
+            say("done");
+        }
+    }
+}
+
 fn tick(seq: u64) {
     event!(app::tick, seq = seq, who = "tick");
 }
@@ -143,6 +183,7 @@ fn program(name: &str, arguments: &[&str]) {
     match name {
         "late" | "never" | "outsider" | "tracer" => {}
         "threadless" => tracebraid::init_with(Options::new().no_thread()).unwrap(),
+        "shop" | "shop-at-once" => shop::init(),
         "flight" => tracebraid::init_with(Options::new().flight_recorder(64 * 1024)).unwrap(),
         "locked" => {
             tracebraid::init_with(Options::new().appending(tracebraid::Appending::Locked)).unwrap()
@@ -154,6 +195,8 @@ fn program(name: &str, arguments: &[&str]) {
     }
     say(&format!("READY {}", std::process::id()));
     match name {
+        "shop" => shop::serve(),
+        "shop-at-once" => shop::add(0),
         // So many events when told to, then more on each line.
         "ticks" | "flight" | "locked" => {
             let count = number(arguments, 0);

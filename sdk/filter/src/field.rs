@@ -34,6 +34,9 @@ pub enum Type {
     Text,
     /// A span of time, compared in nanoseconds or with a unit: `5ms`.
     Duration,
+    /// What is only known of each value: a number, text, or `true` and `false`. A comparison with
+    /// something of another form does not hold.
+    Any,
 }
 
 impl Type {
@@ -56,6 +59,7 @@ impl Type {
             Kind::F64 => Type::Float { bytes: 8 },
             Kind::Str | Kind::Bytes | Kind::Formatted => Type::Text,
             Kind::Duration => Type::Duration,
+            Kind::Any => Type::Any,
         }
     }
 }
@@ -116,7 +120,8 @@ impl Fields for Schema<'_> {
 
 /// The value of a field.
 ///
-/// Its form must be that of the field's [`Type`]; a value of another form counts as missing.
+/// Its form must be that of the field's [`Type`]; a value of another form counts as missing. A number of a
+/// [`Type::Any`] is of 16 bytes or floating-point, and `true` is 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
     /// There is none: an empty `Option`, or memory that could not be read.

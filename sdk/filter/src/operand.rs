@@ -174,7 +174,7 @@ impl Operand<'_> {
             Operator::Compare(_) if character => (false, false),
             _ => return Err(self.illegal(start)),
         };
-        if !character && self.kind != Type::Text {
+        if !character && !matches!(self.kind, Type::Text | Type::Any) {
             return Err(fault(ErrorKind::ExpectNumber, start..start + 1, start));
         }
         scan.skip();
@@ -217,13 +217,19 @@ impl Operand<'_> {
     pub(crate) fn word(self, scan: &mut Scan<'_>) -> Result<Test, Fault> {
         let start = scan.at();
         let compare = self.compare(start)?;
-        match scan.take_while(|c| c.is_alphanumeric() || c == '_') {
-            "true" => Ok(Test::Unsigned(compare, 1)),
-            "false" => Ok(Test::Unsigned(compare, 0)),
-            _ => {
-                let place = start..scan.at();
-                Err(fault(ErrorKind::InvalidValue, place, start))
-            }
+        let word = scan.take_while(|c| c.is_alphanumeric() || c == '_');
+        let place = start..scan.at();
+        let value = match word {
+            "true" => 1,
+            "false" => 0,
+            _ => return Err(fault(ErrorKind::InvalidValue, place, start)),
+        };
+        if self.kind != Type::Any {
+            return Ok(Test::Unsigned(compare, value));
+        }
+        match self.constants.wide(value.into()) {
+            Some(value) => Ok(Test::SignedWide(compare, value)),
+            None => Err(fault(ErrorKind::OperandTooLong, place, start)),
         }
     }
 
@@ -239,12 +245,12 @@ impl Operand<'_> {
         }
         let digits = digits(
             scan,
-            matches!(self.kind, Type::Float { .. } | Type::Duration),
+            matches!(self.kind, Type::Float { .. } | Type::Duration | Type::Any),
         );
         let place = start..scan.at();
         let longest = match self.kind {
             Type::Signed { bytes: 16 } | Type::Unsigned { bytes: 16 } => MAX_LONG_NUMBER,
-            Type::Float { .. } | Type::Duration => MAX_LONG_NUMBER,
+            Type::Float { .. } | Type::Duration | Type::Any => MAX_LONG_NUMBER,
             _ => MAX_NUMBER,
         };
         if digits.len() > longest {
@@ -303,6 +309,16 @@ impl Operand<'_> {
             (Type::Float { bytes }, Operator::Compare(compare)) => {
                 Test::Float(compare, number::float(digits, bytes)?)
             }
+            (Type::Any, operator) => match (number::signed(digits, 128), operator) {
+                (Some(value), Operator::Compare(compare)) => {
+                    Test::SignedWide(compare, self.constants.wide(value as u128)?)
+                }
+                (Some(value), _) => Test::BitsWide(self.constants.wide(value as u128)?),
+                (None, Operator::Compare(compare)) => {
+                    Test::Float(compare, number::float(digits, 8)?)
+                }
+                (None, _) => return None,
+            },
             (Type::Signed { .. }, _) => signed().map(|_| Test::Never)?,
             (Type::Unsigned { .. }, _) => small().map(|_| Test::Never)?,
             (Type::Float { .. } | Type::Duration | Type::Text, _) => return None,

@@ -45,7 +45,7 @@ pub(crate) fn read(
     constants: &mut Constants,
 ) -> Result<(Source, Test), Fault> {
     let start = scan.at();
-    let name = scan.take_while(|c| c.is_alphanumeric() || c == '_');
+    let name = take_name(scan, fields);
     if name.is_empty() {
         let place = scan.next_place();
         return Err(Fault::seen_at(ErrorKind::FieldExpected, place, 0));
@@ -79,13 +79,39 @@ pub(crate) fn read(
         _ if scan.rest().starts_with("CPUS") => operand.cpus(scan)?,
         Some(quote @ ('"' | '\'')) => operand.text(scan, quote)?,
         Some('0'..='9' | '-') => operand.number(scan)?,
-        _ if kind == Type::Bool => operand.word(scan)?,
+        _ if matches!(kind, Type::Bool | Type::Any) => operand.word(scan)?,
         _ => {
             let place = scan.next_place();
             return Err(fault(ErrorKind::InvalidValue, place, scan.at()));
         }
     };
     Ok((source, test))
+}
+
+/// Goes over a name. A field's name may have points in it, and then all of it is meant.
+fn take_name<'t>(scan: &mut Scan<'t>, fields: &dyn Fields) -> &'t str {
+    let rest = scan.rest();
+    let in_name = |c: char| c.is_alphanumeric() || c == '_';
+    let plain = scan.take_while(in_name);
+    let mut dotted = rest
+        .find(|c: char| !in_name(c) && c != '.')
+        .map_or(rest, |end| &rest[..end]);
+    // These two stand behind a name, and are not of it.
+    for suffix in [".function", ".ustring"] {
+        dotted = dotted.strip_suffix(suffix).unwrap_or(dotted);
+    }
+    let ends = dotted.match_indices('.').map(|(at, _)| at).skip(1);
+    let longest = ends
+        .chain([dotted.len()])
+        .filter(|&end| end > plain.len() && fields.field(&dotted[..end]).is_some())
+        .last();
+    match longest {
+        Some(end) => {
+            scan.take(&dotted[plain.len()..end]);
+            &dotted[..end]
+        }
+        None => plain,
+    }
 }
 
 /// What the name stands for. An event's own fields come before those that every event has.

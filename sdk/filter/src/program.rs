@@ -257,6 +257,13 @@ impl<'a> Program<'a> {
             (Test::SignedWide(compare, wanted), Value::SignedWide(found)) => {
                 compare.holds(found, self.wide(wanted) as i128)
             }
+            // Of a field of any type.
+            (Test::SignedWide(compare, wanted), Value::Float(found)) => {
+                compare.holds(found, self.wide(wanted) as i128 as f64)
+            }
+            (Test::Float(compare, wanted), Value::SignedWide(found)) => {
+                compare.holds(found as f64, wanted)
+            }
             (Test::UnsignedWide(compare, wanted), Value::UnsignedWide(found)) => {
                 compare.holds(found, self.wide(wanted))
             }

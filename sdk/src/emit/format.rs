@@ -50,12 +50,7 @@ pub(super) unsafe fn with_text(row: HotRow, slots: *const u64, then: impl FnOnce
         }
         at += count;
         if kind.kind == Kind::Formatted && place[0] != 0 {
-            let share = free.len() / to_format.max(1);
-            let mut out = Buffer {
-                bytes: &mut free[..share],
-                length: 0,
-                cut: false,
-            };
+            let mut out = Buffer::new(std::mem::take(&mut free), to_format);
             // SAFETY: the slots are the address of a live reference and its formatter (`Formatted::put`).
             let panicked = unsafe { format(place[0], place[1], &mut out) }.is_err();
             if panicked {
@@ -64,10 +59,10 @@ pub(super) unsafe fn with_text(row: HotRow, slots: *const u64, then: impl FnOnce
                     .panics
                     .fetch_add(1, Ordering::Relaxed);
             }
-            let (address, length) = out.finish(panicked);
-            free = &mut std::mem::take(&mut free)[length..];
-            place[0] = address.expose_provenance() as u64;
-            place[1] = length as u64;
+            let (text, left) = out.finish(panicked);
+            free = left;
+            place[0] = text.as_ptr().expose_provenance() as u64;
+            place[1] = text.len() as u64;
         }
         to_format -= usize::from(kind.kind == Kind::Formatted);
     }
@@ -87,28 +82,53 @@ unsafe fn format(value: u64, formatter: u64, out: &mut Buffer<'_>) -> std::threa
 }
 
 /// Text in a part of the stack's buffer. Room for the marks is kept free.
-struct Buffer<'a> {
+pub(crate) struct Buffer<'a> {
     bytes: &'a mut [MaybeUninit<u8>],
+    /// How much of it the text may take.
+    share: usize,
+    /// How much it has taken: whole texts and beginnings of texts at a character's bounds.
     length: usize,
     cut: bool,
 }
 
-impl Buffer<'_> {
-    fn append(&mut self, text: &str) {
-        for (place, &byte) in self.bytes[self.length..].iter_mut().zip(text.as_bytes()) {
-            place.write(byte);
+impl<'a> Buffer<'a> {
+    /// The first of so many texts that share the bytes.
+    pub(crate) fn new(bytes: &'a mut [MaybeUninit<u8>], texts: usize) -> Buffer<'a> {
+        Buffer {
+            share: bytes.len() / texts.max(1),
+            bytes,
+            length: 0,
+            cut: false,
         }
-        self.length = (self.length + text.len()).min(self.bytes.len());
     }
 
-    fn finish(mut self, panicked: bool) -> (*const u8, usize) {
+    /// Appends a text that there is room for.
+    fn append(&mut self, text: &str) {
+        let Some(place) = self.bytes[..self.share].get_mut(self.length..self.length + text.len())
+        else {
+            return;
+        };
+        for (place, &byte) in place.iter_mut().zip(text.as_bytes()) {
+            place.write(byte);
+        }
+        self.length += text.len();
+    }
+
+    /// The text, and the bytes that are left for others.
+    pub(crate) fn finish(mut self, panicked: bool) -> (&'a str, &'a mut [MaybeUninit<u8>]) {
         if self.cut {
             self.append(CUT);
         }
         if panicked {
             self.append(PANICKED);
         }
-        (self.bytes.as_ptr().cast(), self.length)
+        let (written, left) = self.bytes.split_at_mut(self.length);
+        // SAFETY: so many bytes were written, by `append` only, which takes whole `str`s.
+        let text = unsafe {
+            let bytes = std::slice::from_raw_parts(written.as_ptr().cast::<u8>(), written.len());
+            std::str::from_utf8_unchecked(bytes)
+        };
+        (text, left)
     }
 }
 
@@ -118,8 +138,7 @@ impl Write for Buffer<'_> {
             return Err(fmt::Error);
         }
         let room = self
-            .bytes
-            .len()
+            .share
             .saturating_sub(self.length + CUT.len() + PANICKED.len());
         if text.len() <= room {
             self.append(text);

@@ -16,6 +16,8 @@ use std::sync::atomic::Ordering;
 
 use tracebraid_wire::table::POINT_FORMATS;
 
+#[cfg(feature = "tracing")]
+pub(crate) use format::{Buffer, TEXT_BYTES};
 pub use trampoline::fire;
 use trampoline::reach_usdt;
 
@@ -30,7 +32,7 @@ use crate::state::HotRow;
 ///
 /// # Safety
 /// `point` is the address of a point's row in a loaded object, and `slots` are those of a hit of it.
-unsafe extern "C" fn emit(point: *const u8, slots: *mut u64) {
+pub(crate) unsafe extern "C" fn emit(point: *const u8, slots: *mut u64) {
     // SAFETY: the trampoline passes on what the site's cold block gave it.
     unsafe {
         let row = HotRow::at(point);

@@ -29,6 +29,8 @@ use text::Writer;
 pub(crate) struct Outcome {
     /// Sites whose text was changed.
     pub(crate) switched: usize,
+    /// Tracepoints made at run time that are wanted and were not, or the other way.
+    pub(crate) made: usize,
     /// The first thing that went wrong; the other sites were still done.
     pub(crate) error: Option<Error>,
 }
@@ -57,10 +59,9 @@ pub(crate) fn reconcile(dso: &Dso<'_>, writer: &mut Writer, outcome: &mut Outcom
     for row in dso.points() {
         // SAFETY: the row is of this object, which stays loaded while its `Dso` is shown.
         let point = unsafe { Point::of(&row) };
-        point
-            .semaphore
-            .wanted
-            .store(point.wanted_here().into(), Ordering::Relaxed);
+        let now = point.wanted_here().into();
+        let before = point.semaphore.wanted.swap(now, Ordering::Relaxed);
+        outcome.made += usize::from(dso.is_made() && before != now);
     }
     // A bridge that switches keys from outside writes text and then reads these words: one of us two sees
     // what the other did.

@@ -19,7 +19,10 @@ pub(crate) const WORDS: usize = 160;
 /// The most bytes that a field takes besides its text: presence, padding, two words.
 const FIXED: usize = 8 * MAX_SLOTS;
 
-const _: () = assert!(HEADER + MAX_FIELDS * FIXED < WORDS * 8);
+/// Fields of a record at most: of a tracepoint made at run time, some more than macros take.
+pub(crate) const MOST_FIELDS: usize = MAX_FIELDS + 8;
+
+const _: () = assert!(HEADER + MOST_FIELDS * FIXED < WORDS * 8);
 
 /// What to do with a field of some kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,6 +37,8 @@ enum Form {
     Text,
     /// Perhaps nothing: a byte, then the required form.
     Optional,
+    /// The byte of a kind, then its form.
+    Any,
     /// No kind.
     None,
 }
@@ -60,6 +65,7 @@ const fn required(kind: Kind) -> Form {
         Kind::Str | Kind::Bytes | Kind::Formatted => Form::Text,
         Kind::U128 | Kind::I128 => Form::Wide,
         Kind::Duration => Form::Duration,
+        Kind::Any => Form::Any,
         _ => Form::Word(kind.slots()[0].unsigned_abs()),
     }
 }
@@ -83,7 +89,7 @@ impl Encoder {
     /// Writes the fields of these kinds.
     ///
     /// # Safety
-    /// The slots are those of a hit with these kinds, at most [`MAX_FIELDS`], and the addresses in them
+    /// The slots are those of a hit with these kinds, at most [`MOST_FIELDS`], and the addresses in them
     /// are alive.
     #[inline(always)]
     pub(crate) unsafe fn fields(&mut self, kinds: &[u8], mut slots: *const u64) {
@@ -95,6 +101,7 @@ impl Encoder {
             unsafe {
                 slots = match FORMS[usize::from(byte)] {
                     Form::Optional => self.optional(byte, slots, left),
+                    Form::Any => self.any(slots, left),
                     form => self.field(form, slots, left),
                 };
             }
@@ -130,8 +137,21 @@ impl Encoder {
                     self.put(slots.add(1).read(), 4);
                     slots.add(2)
                 }
-                Form::Optional | Form::None => slots,
+                Form::Optional | Form::Any | Form::None => slots,
             }
+        }
+    }
+
+    /// # Safety
+    /// As for [`field`](Self::field).
+    #[inline(always)]
+    unsafe fn any(&mut self, slots: *const u64, left: usize) -> *const u64 {
+        // SAFETY: three slots: the byte of a kind, and the slots of a value of it.
+        unsafe {
+            let byte = slots.read() as u8;
+            self.put(byte.into(), 1);
+            self.field(FORMS[usize::from(byte)], slots.add(1), left);
+            slots.add(3)
         }
     }
 

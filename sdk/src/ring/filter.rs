@@ -90,34 +90,11 @@ impl Values for Hit<'_> {
         if first == 1 && slot(0) == 0 {
             return Value::Missing;
         }
-        let low = slot(first);
-        let both = || u128::from(low) | u128::from(slot(first + 1)) << 64;
+        let at = place.slot + first;
         match place.field.kind {
-            Kind::U8 | Kind::Bool => Value::Unsigned((low as u8).into()),
-            Kind::U16 => Value::Unsigned((low as u16).into()),
-            Kind::U32 | Kind::Char => Value::Unsigned((low as u32).into()),
-            Kind::U64 | Kind::Pointer => Value::Unsigned(low),
-            Kind::I8 => Value::Signed((low as i8).into()),
-            Kind::I16 => Value::Signed((low as i16).into()),
-            Kind::I32 => Value::Signed((low as i32).into()),
-            Kind::I64 => Value::Signed(low as i64),
-            Kind::U128 => Value::UnsignedWide(both()),
-            Kind::I128 => Value::SignedWide(both() as i128),
-            Kind::F32 => Value::Float(f32::from_bits(low as u32).into()),
-            Kind::F64 => Value::Float(f64::from_bits(low)),
-            Kind::Duration => {
-                let nanoseconds = u128::from(slot(first + 1) as u32);
-                Value::UnsignedWide(u128::from(low) * 1_000_000_000 + nanoseconds)
-            }
-            Kind::Str | Kind::Bytes | Kind::Formatted => {
-                let start = ptr::with_exposed_provenance::<u8>(low as usize);
-                if start.is_null() {
-                    return Value::Missing;
-                }
-                // SAFETY: the slots hold the address and length of bytes that live while the hit is
-                // delivered.
-                Value::Text(unsafe { slice::from_raw_parts(start, slot(first + 1) as usize) })
-            }
+            Kind::Any => FieldKind::of_any(slot(0) as u8)
+                .map_or(Value::Missing, |of| of_any(self.value_at(of.kind, at + 1))),
+            kind => self.value_at(kind, at),
         }
     }
 
@@ -136,6 +113,58 @@ impl Values for Hit<'_> {
         // `comm`: a thread's name can change at any time.
         let result = unsafe { libc::prctl(libc::PR_GET_NAME, comm.as_mut_ptr()) };
         (result == 0).then_some(comm)
+    }
+}
+
+impl Hit<'_> {
+    /// The value of this kind whose slots begin at `at`.
+    #[inline]
+    fn value_at(&self, kind: Kind, at: usize) -> Value<'_> {
+        // SAFETY: as in `value`, which knows that there are such slots.
+        let slot = |index: usize| unsafe { self.slots.add(at + index).read() };
+        let low = slot(0);
+        let both = || u128::from(low) | u128::from(slot(1)) << 64;
+        match kind {
+            Kind::U8 | Kind::Bool => Value::Unsigned((low as u8).into()),
+            Kind::U16 => Value::Unsigned((low as u16).into()),
+            Kind::U32 | Kind::Char => Value::Unsigned((low as u32).into()),
+            Kind::U64 | Kind::Pointer => Value::Unsigned(low),
+            Kind::I8 => Value::Signed((low as i8).into()),
+            Kind::I16 => Value::Signed((low as i16).into()),
+            Kind::I32 => Value::Signed((low as i32).into()),
+            Kind::I64 => Value::Signed(low as i64),
+            Kind::U128 => Value::UnsignedWide(both()),
+            Kind::I128 => Value::SignedWide(both() as i128),
+            Kind::F32 => Value::Float(f32::from_bits(low as u32).into()),
+            Kind::F64 => Value::Float(f64::from_bits(low)),
+            Kind::Duration => {
+                let nanoseconds = u128::from(slot(1) as u32);
+                Value::UnsignedWide(u128::from(low) * 1_000_000_000 + nanoseconds)
+            }
+            Kind::Str | Kind::Bytes | Kind::Formatted => {
+                let start = ptr::with_exposed_provenance::<u8>(low as usize);
+                if start.is_null() {
+                    return Value::Missing;
+                }
+                // SAFETY: the slots hold the address and length of bytes that live while the hit is
+                // delivered.
+                Value::Text(unsafe { slice::from_raw_parts(start, slot(1) as usize) })
+            }
+            Kind::Any => Value::Missing,
+        }
+    }
+}
+
+/// A value as a field of any type has it.
+fn of_any(value: Value<'_>) -> Value<'_> {
+    match value {
+        Value::Signed(value) => Value::SignedWide(value.into()),
+        Value::Unsigned(value) => Value::SignedWide(value.into()),
+        Value::UnsignedWide(value) => match i128::try_from(value) {
+            Ok(value) => Value::SignedWide(value),
+            Err(_) => Value::UnsignedWide(value),
+        },
+        other => other,
     }
 }
 

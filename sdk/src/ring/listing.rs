@@ -19,6 +19,8 @@ use crate::state::{Point, State};
 pub(crate) struct Listing {
     next: u16,
     wanted: Vec<u8>,
+    /// What a bridge wants of tracepoints that are made at run time.
+    patterns: Vec<String>,
     /// What the program records with nobody asking.
     recording: Option<String>,
     /// The texts of filters, by event.
@@ -40,6 +42,7 @@ impl Listing {
         Listing {
             next: 1,
             wanted: Vec::new(),
+            patterns: Vec::new(),
             recording: None,
             filters: BTreeMap::new(),
             installed: BTreeMap::new(),
@@ -58,6 +61,18 @@ impl Listing {
         self.wanted = wanted;
         self.filters = filters;
         self.refused.clear();
+    }
+
+    /// Sets what a bridge wants of tracepoints that are made at run time.
+    pub(crate) fn set_patterns(&mut self, patterns: Vec<String>) {
+        self.patterns = patterns;
+    }
+
+    /// Whether a tracepoint that is made later might go to the rings, or is to be made known.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn awaits_made(&self, rings: &Rings) -> bool {
+        let recording = self.recording.is_some() && service::records_unasked(rings);
+        recording || !self.patterns.is_empty()
     }
 
     /// How many events stay off because of their filter.
@@ -92,6 +107,7 @@ impl Listing {
                 WANTED_ALL => ALL,
                 WANTED_FILTERED if self.install(dso.id(), &row, event, state) => FILTERED,
                 WANTED_FILTERED => OFF,
+                _ if dso.is_made() && self.awaits(&row) => ALL,
                 _ if unasked && self.records(&row) => ALL,
                 _ => OFF,
             };
@@ -105,10 +121,13 @@ impl Listing {
 
     /// Whether the program wants it recorded with nobody asking.
     fn records(&self, row: &PointRow) -> bool {
-        self.recording.as_deref().is_some_and(|pattern| {
-            registry::schema_of(row)
-                .is_some_and(|schema| registry::names(pattern, schema.provider, schema.name))
-        })
+        let recording = self.recording.as_deref();
+        recording.is_some_and(|pattern| is_named(row, pattern))
+    }
+
+    /// Whether a bridge wanted it before it was made.
+    fn awaits(&self, row: &PointRow) -> bool {
+        self.patterns.iter().any(|pattern| is_named(row, pattern))
     }
 
     /// Hangs the event's filter in its state. Whether it has one that can be read.
@@ -155,6 +174,11 @@ impl Listing {
     pub(crate) fn tidy(&mut self) {
         self.retired.tidy();
     }
+}
+
+fn is_named(row: &PointRow, pattern: &str) -> bool {
+    registry::schema_of(row)
+        .is_some_and(|schema| registry::names(pattern, schema.provider, schema.name))
 }
 
 /// The tracepoints that have event ids, by these.

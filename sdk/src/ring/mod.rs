@@ -23,6 +23,8 @@ mod sharing;
 mod snapshot;
 
 pub use drain::{drain, lost};
+#[cfg(feature = "tracing")]
+pub(crate) use encode::MOST_FIELDS;
 pub(crate) use filter::{ALL, PointFilter, forget_readers, passes};
 pub(crate) use listing::Listing;
 pub(crate) use page::{Setup, current, start};

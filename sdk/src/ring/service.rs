@@ -128,16 +128,20 @@ pub(crate) fn serve() -> bool {
                 rings,
                 word(rings.region, control::MODE_ASKED).load(Ordering::Acquire),
             );
-            gate::lock()
-                .listing
-                .set_wanted(wanted(rings.region), filters(rings.region));
+            let (wanted, filters) = (wanted(rings.region), filters(rings.region));
+            let patterns = patterns(rings.region);
+            let listing = &mut gate::lock().listing;
+            listing.set_wanted(wanted, filters);
+            listing.set_patterns(patterns);
             true
         }
         Turn::Forget => {
             forget(rings);
             STATE.erased(&words);
             choose_mode(rings, 0);
-            gate::lock().listing.set_wanted(Vec::new(), BTreeMap::new());
+            let listing = &mut gate::lock().listing;
+            listing.set_wanted(Vec::new(), BTreeMap::new());
+            listing.set_patterns(Vec::new());
             true
         }
     }
@@ -253,11 +257,26 @@ fn filters(region: &Region) -> BTreeMap<u16, String> {
         .collect()
 }
 
+/// What is wanted of tracepoints that are made at run time.
+fn patterns(region: &Region) -> Vec<String> {
+    let used = word(region, control::PATTERNS_USED).load(Ordering::Acquire) as usize;
+    let mut copy = vec![0u8; used.min(region::PATTERNS_BYTES)];
+    for (at, byte) in copy.iter_mut().enumerate() {
+        // SAFETY: as above.
+        *byte = unsafe { region.header().add(region::PATTERNS + at).read_volatile() };
+    }
+    region::patterns(&copy).map(str::to_owned).collect()
+}
+
 /// Clears what a bridge that is gone left behind.
 fn forget(rings: &Rings) {
     // SAFETY: within the header area.
     unsafe { ptr::write_bytes(rings.region.header().add(region::WANTED), 0, MAX_EVENTS + 1) };
-    for left in [control::FILTERS_USED, control::MODE_ASKED] {
+    for left in [
+        control::FILTERS_USED,
+        control::MODE_ASKED,
+        control::PATTERNS_USED,
+    ] {
         word(rings.region, left).store(0, Ordering::Release);
     }
 }

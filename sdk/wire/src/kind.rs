@@ -80,6 +80,9 @@ kinds! {
     /// Text that a formatter writes (`%` and `?` fields). In the SDK the slots are the value's
     /// address and its formatter until the text is made; for readers they are those of [`Kind::Str`].
     Formatted = 19, "fmt", [8, 8];
+    /// A value whose kind is known only when the tracepoint is hit: the byte of that kind, then its
+    /// slots; byte 0 is no value. Never optional, since it may be absent anyway.
+    Any = 20, "any", [1, 8, 8];
 }
 
 /// The bit in a kind's byte that says the field is an `Option`.
@@ -105,6 +108,7 @@ impl FieldKind {
     #[inline]
     pub const fn from_byte(byte: u8) -> Option<FieldKind> {
         match Kind::from_byte(byte & !OPTIONAL) {
+            Some(Kind::Any) if byte & OPTIONAL != 0 => None,
             Some(kind) => Some(FieldKind {
                 kind,
                 optional: byte & OPTIONAL != 0,
@@ -123,6 +127,16 @@ impl FieldKind {
     #[inline]
     pub const fn is_text_or_bytes(self) -> bool {
         matches!(self.kind, Kind::Str | Kind::Bytes | Kind::Formatted)
+    }
+
+    /// What a value of [`Kind::Any`] is that says it is of this byte's kind; `None` where it has no value,
+    /// or says that it is something no value can be.
+    #[inline]
+    pub const fn of_any(byte: u8) -> Option<FieldKind> {
+        match FieldKind::from_byte(byte) {
+            Some(field) if !field.optional && !matches!(field.kind, Kind::Any) => Some(field),
+            _ => None,
+        }
     }
 
     /// Whether a presence slot stands before the value.

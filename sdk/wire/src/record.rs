@@ -11,6 +11,7 @@
 //!            duration             u64 seconds, u32 nanoseconds
 //!            str, bytes, text     u32 length, u32 full length, then the bytes
 //!          an optional field: a byte, 1 with a value, then the value; 0 without, and nothing more
+//!          a field of any kind: the byte of its kind, then the value; 0 without, and nothing more
 //!          zeros up to a whole word
 //! ```
 //! A text whose length is smaller than its full length was cut.
@@ -146,8 +147,22 @@ impl<'a> Fields<'a> {
         Fields { body, at: 0 }
     }
 
-    /// The next field, which is of this kind; `None` where the record ends too soon.
-    pub fn next(&mut self, field: FieldKind) -> Option<FieldRef<'a>> {
+    /// The next field, which is of this kind, and what kind it turned out to be where it may be any; `None`
+    /// where the record ends too soon, or says what cannot be.
+    pub fn next(&mut self, field: FieldKind) -> Option<(FieldKind, FieldRef<'a>)> {
+        if !matches!(field.kind, Kind::Any) {
+            return Some((field, self.value(field)?));
+        }
+        match *self.take(1, 1)?.first()? {
+            0 => Some((field, FieldRef::Absent)),
+            byte => {
+                let field = FieldKind::of_any(byte)?;
+                Some((field, self.value(field)?))
+            }
+        }
+    }
+
+    fn value(&mut self, field: FieldKind) -> Option<FieldRef<'a>> {
         if field.optional && *self.take(1, 1)?.first()? == 0 {
             return Some(FieldRef::Absent);
         }
@@ -181,6 +196,7 @@ impl<'a> Fields<'a> {
                 let unused = 64 - 8 * width as u32;
                 FieldRef::Word(((self.word(width)? << unused) as i64 >> unused) as u64)
             }
+            Kind::Any => return None,
         })
     }
 

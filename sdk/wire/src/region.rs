@@ -4,6 +4,7 @@
 //! 0        header: written once by the program, before anybody else can find the region
 //! 256      control words, each on a line of its own: requests of the bridge, answers of the helper
 //! 1280     pairs: moments in both clocks, written by the helper
+//! 3328     patterns: what the bridge wants of tracepoints that are made later
 //! 4096     wanted: one byte an event, written by the bridge: what of WANTED_HERE, and WANTED_OF_CHILDREN
 //! 12288    filters: entries that the bridge writes, one for each event that is WANTED_FILTERED
 //! 77824    directory: one entry a tracepoint, appended by the program
@@ -85,6 +86,22 @@ impl Group {
     pub const fn is_of_children(self) -> bool {
         matches!(self, Group::Children | Group::ChildrenLocked)
     }
+}
+
+/// Where the patterns begin: `PROVIDER:NAME` each, with `*`, `?` and `[…]`, and a NUL. A tracepoint that
+/// is made at run time and that one of them names is [`WANTED_ALL`] from its first hit on, as long as its
+/// own byte says nothing else. [`control::PATTERNS_USED`] says how many bytes there are.
+pub const PATTERNS: usize = PAIRS + 16 * PAIRS_ROOM;
+/// Bytes for patterns.
+pub const PATTERNS_BYTES: usize = WANTED - PATTERNS;
+/// A pattern that names nothing: whoever makes tracepoints at run time makes those it comes across.
+pub const PATTERN_OF_NONE: &str = ":";
+
+/// Walks patterns. What is no UTF-8 is left out.
+pub fn patterns(area: &[u8]) -> impl Iterator<Item = &str> {
+    area.split(|&byte| byte == 0)
+        .filter_map(|pattern| core::str::from_utf8(pattern).ok())
+        .filter(|pattern| !pattern.is_empty())
 }
 
 /// Where the losses begin: a row a ring. Only rings in restartable sequences have losses of their own; what
@@ -259,6 +276,8 @@ pub mod control {
     /// Futex, on which the helper sleeps. The bridge counts it up after `ASKED` or `FLUSH_ASKED`, and wakes
     /// it.
     pub const BELL: usize = 960;
+    /// Bytes of patterns.
+    pub const PATTERNS_USED: usize = 964;
 }
 
 /// The head of an entry, in the directory and among filters: `u32 length, u16 event, u16 0`, then the body,

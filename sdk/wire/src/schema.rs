@@ -8,7 +8,8 @@
 //! u8  kinds[fields]     kind::FieldKind bytes
 //! provider NUL  name NUL  print NUL  field names, each NUL-terminated
 //! ```
-//! An empty `print` means the default form, `name=value name=value …`.
+//! Of a tracepoint that was made at run time the file and line follow, as `FILE:LINE` and NUL. An empty
+//! `print` means the default form, `name=value name=value …`.
 
 use crate::kind::FieldKind;
 
@@ -16,6 +17,8 @@ use crate::kind::FieldKind;
 pub const VERSION: u16 = 1;
 /// Flag: the tracepoint is the return of the one without `__return` in its name.
 pub const FLAG_RETURN: u8 = 1;
+/// Flag: the tracepoint was made at run time. It is in no file, and has no USDT probe.
+pub const FLAG_MADE: u8 = 2;
 /// Bytes before the kinds.
 pub const HEADER: usize = 8;
 /// The longest schema that a reader accepts, bytes.
@@ -30,7 +33,7 @@ pub struct Schema<'a> {
     pub name: &'a str,
     /// The print format, or empty.
     pub print: &'a str,
-    /// [`FLAG_RETURN`] or 0.
+    /// [`FLAG_RETURN`], [`FLAG_MADE`].
     pub flags: u8,
     kinds: &'a [u8],
     names: &'a [u8],
@@ -105,6 +108,19 @@ impl<'a> Schema<'a> {
             names = rest;
             Some((name, FieldKind::from_byte(byte)?))
         })
+    }
+
+    /// Where a tracepoint that was made at run time is hit: `FILE:LINE`. Others have sites.
+    pub fn place(&self) -> Option<&'a str> {
+        if self.flags & FLAG_MADE == 0 {
+            return None;
+        }
+        let mut left = self.names;
+        for _ in self.kinds {
+            left = text(left).ok()?.1;
+        }
+        let (place, _) = text(left).ok()?;
+        (!place.is_empty()).then_some(place)
     }
 }
 

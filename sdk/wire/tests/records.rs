@@ -15,6 +15,8 @@ enum Value {
     Wide(u128),
     Duration(u64, u32),
     Bytes(Vec<u8>, u32),
+    /// Of a field that may be of any kind.
+    Of(FieldKind, Box<Value>),
 }
 
 /// Bytes of a one-slot kind, and whether it is signed.
@@ -28,7 +30,13 @@ fn width(kind: Kind) -> Option<(usize, bool)> {
         Kind::I16 => (2, true),
         Kind::I32 => (4, true),
         Kind::I64 => (8, true),
-        Kind::U128 | Kind::I128 | Kind::Duration | Kind::Str | Kind::Bytes | Kind::Formatted => {
+        Kind::U128
+        | Kind::I128
+        | Kind::Duration
+        | Kind::Str
+        | Kind::Bytes
+        | Kind::Formatted
+        | Kind::Any => {
             return None;
         }
     })
@@ -42,7 +50,12 @@ fn encode(record: &mut Vec<u8>, field: FieldKind, value: &Value) {
         record.push(u8::from(*value != Value::Absent));
     }
     match value {
+        Value::Absent if field.kind == Kind::Any => record.push(0),
         Value::Absent => {}
+        Value::Of(kind, value) => {
+            record.push(kind.byte());
+            encode(record, *kind, value);
+        }
         Value::Word(bits) => {
             let (width, _) = width(field.kind).unwrap();
             align(record, width);
@@ -78,23 +91,49 @@ fn record_of(fields: &[(FieldKind, Value)], event: u16, tid: u32, time: u64) -> 
     record
 }
 
-fn value_of(read: FieldRef<'_>) -> Value {
-    match read {
+/// What was read of a field.
+fn value_of(field: FieldKind, (kind, read): (FieldKind, FieldRef<'_>)) -> Value {
+    let value = match read {
         FieldRef::Absent => Value::Absent,
         FieldRef::Word(bits) => Value::Word(bits),
         FieldRef::Wide(bits) => Value::Wide(bits),
         FieldRef::Duration(seconds, nanoseconds) => Value::Duration(seconds, nanoseconds),
         FieldRef::Bytes(bytes, full) => Value::Bytes(bytes.to_vec(), full),
+    };
+    match value {
+        value if kind == field => value,
+        value => Value::Of(kind, Box::new(value)),
     }
 }
 
 fn any_kind() -> impl Strategy<Value = FieldKind> {
-    (proptest::sample::select(Kind::ALL), any::<bool>())
-        .prop_map(|(kind, optional)| FieldKind { kind, optional })
+    (proptest::sample::select(Kind::ALL), any::<bool>()).prop_map(|(kind, optional)| FieldKind {
+        kind,
+        optional: optional && kind != Kind::Any,
+    })
 }
 
-fn any_field() -> impl Strategy<Value = (FieldKind, Value)> {
-    any_kind().prop_flat_map(|field| {
+fn any_field() -> BoxedStrategy<(FieldKind, Value)> {
+    let any = any_kind().prop_flat_map(|field| {
+        if field.kind != Kind::Any {
+            return field_of(field).boxed();
+        }
+        let of = any_kind().prop_filter("any of any", |of| of.kind != Kind::Any);
+        let required = of.prop_map(|of| FieldKind {
+            optional: false,
+            ..of
+        });
+        let value = required
+            .prop_flat_map(field_of)
+            .prop_map(|(kind, value)| Value::Of(kind, Box::new(value)));
+        let value = prop_oneof![1 => Just(Value::Absent), 3 => value];
+        (Just(field), value).boxed()
+    });
+    any.boxed()
+}
+
+fn field_of(field: FieldKind) -> impl Strategy<Value = (FieldKind, Value)> {
+    Just(field).prop_flat_map(|field| {
         let present = match (field.kind, width(field.kind)) {
             (_, Some((width, signed))) => any::<u64>()
                 .prop_map(move |bits| {
@@ -139,7 +178,7 @@ proptest! {
         prop_assert_eq!((header.event, header.tid, header.time), (event, tid, time));
         let mut left = Fields::new(&record[HEADER..]);
         for (field, value) in &fields {
-            let read = left.next(*field).map(value_of);
+            let read = left.next(*field).map(|read| value_of(*field, read));
             prop_assert_eq!(read.as_ref(), Some(value));
         }
     }
@@ -154,7 +193,7 @@ proptest! {
         let mut left = Fields::new(&body[..cut.index(body.len() + 1)]);
         for (field, value) in &fields {
             match left.next(*field) {
-                Some(read) => prop_assert_eq!(&value_of(read), value),
+                Some(read) => prop_assert_eq!(&value_of(*field, read), value),
                 None => break,
             }
         }
@@ -168,7 +207,7 @@ proptest! {
         let range = body.as_ptr_range();
         let mut left = Fields::new(&body);
         for kind in kinds {
-            if let Some(FieldRef::Bytes(bytes, _)) = left.next(kind) {
+            if let Some((_, FieldRef::Bytes(bytes, _))) = left.next(kind) {
                 let read = bytes.as_ptr_range();
                 prop_assert!(read.start >= range.start && read.end <= range.end);
             }
@@ -229,6 +268,11 @@ fn a_record_of_every_form_has_these_bytes() {
         (kind(Kind::U128, false), Value::Wide(1 << 64 | 7)),
         (kind(Kind::Duration, false), Value::Duration(3, 500)),
         (kind(Kind::Bytes, true), Value::Bytes(vec![0xff], 1)),
+        (
+            kind(Kind::Any, false),
+            Value::Of(kind(Kind::I16, false), Box::new(Value::Word(-3_i64 as u64))),
+        ),
+        (kind(Kind::Any, false), Value::Absent),
     ];
     #[rustfmt::skip]
     let golden = [
@@ -249,12 +293,18 @@ fn a_record_of_every_form_has_these_bytes() {
         3, 0, 0, 0, 0, 0, 0, 0,
         0xf4, 1, 0, 0, 1, 0, 0, 0,
         1, 0, 0, 0, 1, 0, 0, 0,
-        0xff, 0, 0, 0, 0, 0, 0, 0,
+        // The bytes; the kind of a value, i16 at its alignment; another that is not there.
+        0xff, 6, 0xfd, 0xff, 0, 0, 0, 0,
     ];
     let record = record_of(&fields, 0x0102, 0x0a0b_0c0d, 0x0102_0304_0506_0708);
     assert_eq!(record, golden);
     let mut left = Fields::new(&golden[HEADER..]);
     for (field, value) in &fields {
-        assert_eq!(left.next(*field).map(value_of).as_ref(), Some(value));
+        assert_eq!(
+            left.next(*field)
+                .map(|read| value_of(*field, read))
+                .as_ref(),
+            Some(value)
+        );
     }
 }

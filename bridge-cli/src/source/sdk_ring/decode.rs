@@ -18,7 +18,7 @@ pub(super) fn values(kinds: &[FieldKind], body: &[u64]) -> Vec<Value> {
     values.extend(kinds.iter().map(|&kind| {
         fields
             .next(kind)
-            .map_or(Value::NotCaptured, |field| value(kind, field))
+            .map_or(Value::NotCaptured, |(kind, field)| value(kind, field))
     }));
     values
 }

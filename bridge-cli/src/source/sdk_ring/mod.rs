@@ -20,6 +20,7 @@ mod core_dump;
 mod decode;
 mod filtering;
 mod find;
+mod made;
 mod people;
 mod point;
 mod round;
@@ -39,6 +40,7 @@ use super::{Count, LostPlaces, Rings, Share};
 use crate::error::Result;
 
 pub use clock::{Conversion, Fit, Pair, now, read};
+pub use made::made_in;
 pub use point::{Listed, Wanted};
 pub use search::{is_served, wake_helper};
 pub use snapshot::{Asked, Held, held_by, held_in};
@@ -68,6 +70,10 @@ pub struct SdkRings {
     how: How,
     regions: Vec<Taken>,
     points: Vec<Point>,
+    /// What is wanted of tracepoints that are made later.
+    later: Vec<String>,
+    /// What the last round returned.
+    until: u64,
     fit: Fit,
     /// Only events of these threads; empty means all.
     threads: Vec<u32>,
@@ -105,6 +111,8 @@ impl SdkRings {
             how,
             regions: Vec::new(),
             points: Vec::new(),
+            later: Vec::new(),
+            until: 0,
             fit,
             threads: filter.threads.clone(),
             cpus: filter.cpus.clone(),
@@ -186,6 +194,23 @@ impl SdkRings {
         listed
     }
 
+    /// Wants tracepoints that are made later and that one of these patterns (`PROVIDER:NAME`) names, from
+    /// their first hit on.
+    pub fn want_later(&mut self, patterns: Vec<String>) {
+        self.later = patterns;
+        for region in &self.regions {
+            region.shared.want_later(&self.later);
+            region.shared.ask(ANSWER);
+        }
+    }
+
+    /// Reads what the directories list by now.
+    pub fn look_through(&mut self) {
+        for region in &mut self.regions {
+            region.sync(&self.points);
+        }
+    }
+
     /// What regions list that nobody wants yet, each once.
     pub fn unknown(&mut self) -> Vec<Listed> {
         self.regions
@@ -253,10 +278,9 @@ impl SdkRings {
     pub fn stop(&mut self) {
         self.stopped = true;
         self.waits_until = None;
-        for region in &self.regions {
-            region.want_nothing();
-        }
         for region in &mut self.regions {
+            region.want_nothing();
+            region.stopped = true;
             // A target that has died does not answer; its rings are read all the same.
             if !region.has_ended && region.is_there() {
                 region.shared.ask(ANSWER);
@@ -278,7 +302,9 @@ impl Rings for SdkRings {
             self.fit.add(read());
             begin
         } else {
-            self.drain(&mut events)
+            let until = self.drain(&mut events);
+            self.until = until;
+            until
         };
         self.lost(begin, &mut events);
         self.last_round = begin;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracebraid_bpf::spec::ProbeId;
 use tracebraid_wire::kind::FieldKind;
 use tracebraid_wire::region::ListedPoint;
-use tracebraid_wire::schema::{FLAG_RETURN, Schema};
+use tracebraid_wire::schema::{FLAG_MADE, FLAG_RETURN, Schema};
 
 use crate::event::{Field, Probe};
 use crate::filter::ProbeFilter;
@@ -27,6 +27,10 @@ pub struct Listed {
     pub print: String,
     /// Whether it is the return of another.
     pub is_return: bool,
+    /// Whether it was made at run time, so that it is in no file.
+    pub is_made: bool,
+    /// Where it is hit, `FILE:LINE`, if it was made at run time and says so.
+    pub place: Option<String>,
     /// Fields in order.
     pub fields: Vec<(String, FieldKind)>,
 }
@@ -42,6 +46,8 @@ impl Listed {
             name: schema.name.to_owned(),
             print: schema.print.to_owned(),
             is_return: schema.flags & FLAG_RETURN != 0,
+            is_made: schema.flags & FLAG_MADE != 0,
+            place: schema.place().map(str::to_owned),
             fields: schema
                 .fields()
                 .map(|(name, kind)| (name.to_owned(), kind))
@@ -56,7 +62,7 @@ impl Listed {
             .iter()
             .map(|(name, kind)| (name.as_str(), *kind));
         Decoder::application(&self.provider, &self.name, &self.print, fields)
-            .of_return(self.is_return)
+            .of_return(self.is_return || self.is_made)
     }
 }
 

@@ -82,6 +82,16 @@ impl SdkRings {
                 }
             }
         }
+        // What was appended before the heads were read is of tracepoints that the directories list by now.
+        for region in self.regions.iter_mut().filter(|_| !self.stopped) {
+            if region.sync(&self.points) {
+                region.shared.ask(Duration::ZERO);
+            }
+        }
+        if !self.stopped && self.regions.iter().any(Taken::awaits_word) {
+            self.has_backlog = true;
+            return self.until;
+        }
         self.fit.add(read());
         let mut findings = Findings::default();
         let mut round = Round {

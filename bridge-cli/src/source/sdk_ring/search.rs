@@ -139,7 +139,8 @@ impl SdkRings {
             };
             match Taken::take(path, id, pid, wish, &mut self.warnings) {
                 Ok(mut region) => {
-                    if region.sync(&self.points) {
+                    region.shared.want_later(&self.later);
+                    if region.sync(&self.points) || !self.later.is_empty() {
                         region.shared.ask(ANSWER);
                     }
                     self.waits_until = self.waits_until.filter(|_| !is_target);

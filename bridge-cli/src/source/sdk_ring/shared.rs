@@ -284,6 +284,27 @@ impl Shared {
         self.has_helper() && beyond != 0 && beyond < u32::MAX / 2
     }
 
+    /// Sets what is wanted of tracepoints that the target makes later, as far as there is room for it. Takes
+    /// effect with [`ask`](Self::ask).
+    pub(super) fn want_later(&self, patterns: &[String]) {
+        let mut bytes = Vec::new();
+        for pattern in patterns {
+            if bytes.len() + pattern.len() < region::PATTERNS_BYTES {
+                bytes.extend_from_slice(pattern.as_bytes());
+                bytes.push(0);
+            }
+        }
+        for (at, byte) in bytes.iter().enumerate() {
+            // SAFETY: within the header area; the target reads it as a volatile byte.
+            unsafe {
+                let place = self.region.header().add(region::PATTERNS + at);
+                place.write_volatile(*byte);
+            }
+        }
+        self.word(control::PATTERNS_USED)
+            .store(bytes.len() as u32, Ordering::Release);
+    }
+
     /// Whether the target has a helper thread that serves whoever has the lock. It may say no later than at
     /// the beginning, but never yes.
     pub(super) fn has_helper(&self) -> bool {

@@ -49,10 +49,14 @@ pub(super) struct Taken {
     pub(super) unknown: Vec<Listed>,
     /// Bytes of the directory that were read.
     directory_read: usize,
+    /// The last event that there was when the region was taken: losses of later ones are all ours.
+    last_before: u16,
     /// By ring with losses and event: what was counted by the last round.
     losses: HashMap<(usize, u16), u32>,
     /// What a time namespace adds to the process's CLOCK_MONOTONIC beyond ours, ns.
     ahead: i64,
+    /// Nothing is wanted any more: what is adopted from here on was recorded before.
+    pub(super) stopped: bool,
     /// Its process is gone: nothing more will be appended.
     pub(super) has_ended: bool,
     /// Times that had not come yet were seen, and said.
@@ -148,6 +152,8 @@ impl Taken {
             })
         };
         let readings = groups.flat_map(reading).collect();
+        let directory = shared.directory(0);
+        let last_before = region::listed(&directory).map(|point| point.event).max();
         Taken {
             snapshots: shared.snapshots(),
             people: People::of(pid),
@@ -162,7 +168,9 @@ impl Taken {
             filtering: Filtering::default(),
             unknown: Vec::new(),
             directory_read: 0,
+            last_before: last_before.unwrap_or(0),
             losses: HashMap::new(),
+            stopped: false,
             has_ended: false,
             lies: false,
         }
@@ -261,8 +269,14 @@ impl Taken {
         }
         self.points[at] = u16::try_from(index).ok();
         for ring in self.loss_rings() {
-            let lost = self.shared.losses(ring, event);
+            let lost = match event > self.last_before {
+                true => 0,
+                false => self.shared.losses(ring, event),
+            };
             self.losses.insert((ring, event), lost);
+        }
+        if self.stopped {
+            return false;
         }
         let wanted = match &point.filter {
             None => WANTED_ALL,
@@ -309,6 +323,12 @@ impl Taken {
             self.shared.want(event as u16, 0);
         }
         self.shared.forget_filters();
+        self.shared.want_later(&[]);
+    }
+
+    /// Whether tracepoints were made of which nobody has said yet whether they are wanted.
+    pub(super) fn awaits_word(&self) -> bool {
+        self.wish.is_target && self.unknown.iter().any(|listed| listed.is_made)
     }
 
     /// Events are of no points any more.
