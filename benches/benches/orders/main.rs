@@ -19,7 +19,7 @@ use tracebraid_benches::part::{Bar, Part, Thoroughness};
 use tracebraid_benches::statistics::Median;
 use tracebraid_benches::{generated, product};
 
-use crate::service::Service;
+use crate::service::{Service, Work};
 use crate::watcher::{Programs, Seen, Watcher};
 
 /// Seconds of one measurement.
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         };
         let mut runs: Vec<Run> = watchers.iter().map(|&watcher| Run::new(watcher)).collect();
         // A database that is new grows faster than one that is in use.
-        service.rate(&programs.load, 2 * SECONDS)?;
+        service.work(&programs.load, 2 * SECONDS)?;
         for pair in 0..thoroughness.pick(20, 6, 0) {
             for run in &mut runs {
                 run.pair(&programs, &service, pair % 2 == 0)?;
@@ -65,8 +65,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// What came of a watcher.
 struct Run {
     watcher: Watcher,
-    /// Requests a second alone and watched, pair by pair.
-    pairs: Vec<(f64, f64)>,
+    /// Alone and watched, pair by pair.
+    pairs: Vec<(Work, Work)>,
     seen: Seen,
     /// Why it cannot be had here.
     absent: Option<String>,
@@ -92,14 +92,14 @@ impl Run {
         if self.absent.is_some() {
             return Ok(());
         }
-        let alone = |load: &Path| service.rate(load, SECONDS);
+        let alone = |load: &Path| service.work(load, SECONDS);
         let before = match alone_first {
             true => Some(alone(&programs.load)?),
             false => None,
         };
         let watched = self.watched(programs, service);
         let watched = match watched? {
-            Ok(rate) => rate,
+            Ok(work) => work,
             // What worked must go on working, and where it is required must work.
             Err(reason) if is_ours(self.watcher) && (!self.pairs.is_empty() || is_required()) => {
                 return Err(reason.into());
@@ -111,19 +111,19 @@ impl Run {
             }
         };
         let alone = match before {
-            Some(rate) => rate,
+            Some(work) => work,
             None => alone(&programs.load)?,
         };
         self.pairs.push((alone, watched));
         Ok(())
     }
 
-    /// Requests a second while it is watched. The inner error is why it cannot be.
+    /// What it does while it is watched. The inner error is why it cannot be.
     fn watched(
         &mut self,
         programs: &Programs,
         service: &Service,
-    ) -> Result<Result<f64, String>, Box<dyn Error>> {
+    ) -> Result<Result<Work, String>, Box<dyn Error>> {
         let started = self
             .watcher
             .start(&programs.bridge, &programs.service, service.pid());
@@ -131,13 +131,13 @@ impl Run {
             Ok(watching) => watching,
             Err(reason) => return Ok(Err(reason)),
         };
-        let rate = service.rate(&programs.load, SECONDS)?;
+        let work = service.work(&programs.load, SECONDS)?;
         Ok(watching.end().map(|seen| {
             let seen = seen.unwrap_or_default();
             self.seen.events += seen.events;
             self.seen.lost += seen.lost;
             self.seen.cpu += seen.cpu;
-            rate
+            work
         }))
     }
 }
@@ -152,30 +152,46 @@ fn is_required() -> bool {
 }
 
 fn report(mode: &str, runs: &[Run], thoroughness: Thoroughness, part: &mut Part) {
-    let all_alone = runs.iter().flat_map(|run| &run.pairs).map(|pair| pair.0);
-    if let Some(rate) = Median::of(all_alone.collect()) {
-        part.rate(format!("orders/{mode}/detached"), rate);
-    }
+    let alone: Vec<Work> = runs
+        .iter()
+        .flat_map(|run| &run.pairs)
+        .map(|pair| pair.0)
+        .collect();
+    rows(&format!("orders/{mode}/detached"), &alone, part);
     for run in runs {
         let name = format!("orders/{mode}/{}", run.watcher.name());
         if let Some(reason) = &run.absent {
             part.skip(&name, reason);
             continue;
         }
-        let watched = Median::of(run.pairs.iter().map(|pair| pair.1).collect());
-        let ratio = Median::of(run.pairs.iter().map(|pair| pair.1 / pair.0).collect());
-        let (Some(watched), Some(ratio)) = (watched, ratio) else {
+        let watched: Vec<Work> = run.pairs.iter().map(|pair| pair.1).collect();
+        let ratios = run
+            .pairs
+            .iter()
+            .map(|(alone, watched)| watched.rate / alone.rate);
+        let Some(ratio) = Median::of(ratios.collect()) else {
             continue;
         };
-        part.rate(name.clone(), watched);
+        rows(&name, &watched, part);
         part.ratio(name.clone(), ratio, "detached");
         if is_ours(run.watcher) {
             part.number(name.clone(), "events", run.seen.events as f64);
             part.number(name.clone(), "lost", run.seen.lost as f64);
-            part.number(name.clone(), "cpu_seconds", run.seen.cpu);
+            let cpu = run.seen.cpu * 1e9 / run.seen.events.max(1) as f64;
+            part.number(name.clone(), "bridge_ns_an_event", cpu);
         }
         if run.watcher == Watcher::Ring && thoroughness == Thoroughness::Full {
             part.bar(&name, ratio, Bar::AtLeast(0.95));
         }
+    }
+}
+
+/// The medians of what the service did.
+fn rows(name: &str, work: &[Work], part: &mut Part) {
+    if let Some(rate) = Median::of(work.iter().map(|work| work.rate).collect()) {
+        part.rate(name.to_owned(), rate);
+    }
+    if let Some(cpu) = Median::of(work.iter().map(|work| work.cpu_us).collect()) {
+        part.number(name.to_owned(), "service_cpu_us", cpu.value);
     }
 }

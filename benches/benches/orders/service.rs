@@ -16,6 +16,15 @@ pub(crate) struct Service {
     data: PathBuf,
 }
 
+/// What it did in a measurement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    /// Requests a second.
+    pub(crate) rate: f64,
+    /// Microseconds that a request took of its CPUs: others who want them disturb that less.
+    pub(crate) cpu_us: f64,
+}
+
 impl Service {
     /// Starts it; a commit waits for the disk, or not.
     pub(crate) fn start(
@@ -55,8 +64,9 @@ impl Service {
         self.child.id()
     }
 
-    /// Requests a second, as many as it can answer to four connections, over so many seconds.
-    pub(crate) fn rate(&self, load: &Path, seconds: u64) -> Result<f64, Box<dyn Error>> {
+    /// As much as it can answer to four connections, over so many seconds.
+    pub(crate) fn work(&self, load: &Path, seconds: u64) -> Result<Work, Box<dyn Error>> {
+        let before = self.cpu()?;
         let output = Command::new(load)
             .arg(&self.address)
             .args(["--rate", "max", "--connections", "4"])
@@ -68,9 +78,30 @@ impl Service {
             return Err(format!("the load driver failed: {text}").into());
         }
         // `1200 answers in 6.0 s: 200.1 requests/s (asked for max)`
-        let rate = text.split(" requests/s").next();
-        let rate = rate.and_then(|text| text.rsplit(' ').next());
-        Ok(rate.ok_or("the load driver tells no rate")?.parse()?)
+        let mut words = text.split(' ');
+        let answers: f64 = words
+            .next()
+            .ok_or("the load driver says nothing")?
+            .parse()?;
+        let rate = words
+            .nth(4)
+            .ok_or("the load driver tells no rate")?
+            .parse()?;
+        Ok(Work {
+            rate,
+            cpu_us: (self.cpu()? - before) / 1e3 / answers,
+        })
+    }
+
+    /// Nanoseconds that its threads have been on CPUs, in the kernel included.
+    fn cpu(&self) -> Result<f64, Box<dyn Error>> {
+        let mut sum = 0.0;
+        for thread in fs::read_dir(format!("/proc/{}/task", self.pid()))? {
+            let text = fs::read_to_string(thread?.path().join("schedstat"))?;
+            let on_cpu: f64 = text.split(' ').next().unwrap_or_default().parse()?;
+            sum += on_cpu;
+        }
+        Ok(sum)
     }
 }
 
