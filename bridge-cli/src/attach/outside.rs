@@ -162,8 +162,9 @@ impl Outside {
         }
     }
 
-    /// Switches off what nobody wants any more. To be called when the probes are gone.
-    fn undo(&mut self) {
+    /// Switches off what nobody wants any more. To be called when the probes are gone; a second call finds
+    /// nothing to do.
+    pub(super) fn undo(&mut self) {
         let mut pids = std::mem::take(&mut self.undone_at_end);
         // Others switch theirs off by themselves; woken, they do it now.
         let others = self.processes.keys().filter(|pid| !pids.contains(pid));

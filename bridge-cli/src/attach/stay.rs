@@ -317,6 +317,8 @@ impl Attached {
             failure = Some(error);
             Finished::default()
         });
+        // Not when the output has been written: that may take its time.
+        self.outside.undo();
         let Finished {
             events,
             counts,
