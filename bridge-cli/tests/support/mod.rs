@@ -40,17 +40,7 @@ pub(crate) fn bpf_test(name: &str, run: impl FnOnce() + Send + 'static) -> Trial
     }
 }
 
-/// One that also says how long something takes: for CPUs that are no emulation (`TRACEBRAID_SHORT`).
-pub(crate) fn timed_test(name: &str, run: impl FnOnce() + Send + 'static) -> Trial {
-    match std::env::var_os("TRACEBRAID_SHORT") {
-        None => bpf_test(name, run),
-        Some(_) => Trial::test(name, || Ok(()))
-            .with_kind("an emulated CPU is slow")
-            .with_ignored_flag(true),
-    }
-}
-
-/// Runs the trials. One after the other: they share two CPUs and measure time.
+/// Runs the trials. One after the other: they share two CPUs.
 pub(crate) fn run(trials: Vec<Trial>) -> ! {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(1);
