@@ -1,5 +1,6 @@
 //! `attach` through the rings of a program's SDK. None of it needs rights over the kernel.
 
+mod foreign_region;
 mod ring_program;
 mod ring_stream;
 mod support;
@@ -383,16 +384,8 @@ fn is_soak() -> bool {
 fn wanted(program: &Program) -> usize {
     use std::os::unix::fs::FileExt;
     use tracebraid_wire::region;
-    let folder = format!("/proc/{}/fd", program.pid);
-    let path = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .find(|path| {
-            std::fs::read_link(path).is_ok_and(|link| link.ends_with("memfd:tracebraid (deleted)"))
-        })
-        .expect("a region");
     let mut bytes = vec![0; region::MAX_EVENTS + 1];
-    let file = std::fs::File::open(path).unwrap();
+    let file = foreign_region::Region::of(program.pid).file;
     file.read_exact_at(&mut bytes, region::WANTED as u64)
         .unwrap();
     bytes.iter().filter(|&&byte| byte != 0).count()

@@ -18,7 +18,7 @@ use foreign_region::Region;
 use nix::sys::signal::Signal;
 use ring_program::{Program, seq};
 use ring_stream::attach;
-use support::{Ran, run_bridge, test};
+use support::{Ran, kill, run_bridge, test};
 use tracebraid_ring::Geometry;
 use tracebraid_wire::region::{self, Group, Header};
 
@@ -153,6 +153,77 @@ fn main() {
             }
             region.write(0, &good);
         }),
+        test(
+            "a_target_that_holds_its_lock_for_ever_is_said_and_not_waited_for",
+            || {
+                let program = Program::start("ticks 1");
+                let region = Region::of(program.pid);
+                // Whoever has it is not the bridge: the program itself, or another one.
+                assert!(lock(&region.file));
+                let pid = program.pid.to_string();
+                let start = Instant::now();
+                let ran = run_bridge(&["attach", "-p", &pid, "-e", "app:*", "--via", "ring"]);
+                assert_eq!(ran.status, 3, "{}", ran.err);
+                assert!(
+                    ran.err.contains("are taken by another bridge"),
+                    "{}",
+                    ran.err
+                );
+                // Nobody needs the lock to look.
+                let ran = run_bridge(&["snapshot", "-p", &pid]);
+                assert_eq!(ran.status, 0, "{}", ran.err);
+                assert!(start.elapsed() < Duration::from_secs(10));
+            },
+        ),
+        test(
+            "a_target_that_is_stopped_is_attached_and_left_in_order",
+            || {
+                let mut program = Program::start("ticks 20");
+                kill(program.pid, Signal::SIGSTOP);
+                let start = Instant::now();
+                let attached = attach(&program, &[]);
+                std::thread::sleep(Duration::from_millis(200));
+                let ran = attached.stop(Signal::SIGINT);
+                assert_eq!(ran.status, 0, "{}", ran.err);
+                assert!(ran.err.contains("does not answer"), "{}", ran.err);
+                assert!(start.elapsed() < Duration::from_secs(20));
+                kill(program.pid, Signal::SIGCONT);
+                // What the bridge wanted went with it.
+                std::thread::sleep(Duration::from_millis(600));
+                program.ask("go");
+                let attached = attach(&program, &[]);
+                program.ask("go");
+                assert_eq!(attached.stop(Signal::SIGINT).bodies("app:tick").len(), 20);
+                program.finish();
+            },
+        ),
+        test(
+            "rings_whose_locks_are_held_for_ever_lose_records_that_are_counted_and_hold_nobody_up",
+            || {
+                let mut program = Program::start("locked 20");
+                let region = Region::of(program.pid);
+                let attached = attach(&program, &[]);
+                let held = |holder: u32| {
+                    for ring in region.rings(Group::OwnLocked) {
+                        // Behind head, time and oldest.
+                        region.write(region.head(ring) + 24, &holder.to_le_bytes());
+                    }
+                };
+                // A thread that lives.
+                held(std::process::id());
+                program.ask("go");
+                held(0);
+                program.ask("go");
+                let ran = attached.stop(Signal::SIGINT);
+                let bodies = ran.bodies("app:tick");
+                let whole = bodies.iter().filter(|body| body.starts_with("seq="));
+                let seqs: Vec<u64> = whole.map(|body| seq(body)).collect();
+                assert_eq!(seqs, (20..40).collect::<Vec<_>>(), "{}", ran.err);
+                let row = ran.row("app:tick");
+                assert_eq!([&row[0], &row[1], &row[3]], ["20", "40", "20"], "{row:?}");
+                program.finish();
+            },
+        ),
         test("a_newer_region_is_refused_and_its_version_said", || {
             let program = Program::start("ticks 1");
             let region = Region::of(program.pid);
@@ -264,6 +335,16 @@ fn main() {
             println!("{rounds} rounds");
         }),
     ]);
+}
+
+/// Takes the lock of a region, as whoever has it would. Whether it could be had.
+#[allow(unsafe_code)]
+fn lock(file: &File) -> bool {
+    // SAFETY: all zeros is a valid flock.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = libc::F_WRLCK as libc::c_short;
+    // SAFETY: a descriptor of ours and a filled lock.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) == 0 }
 }
 
 /// A memfd of this process that looks like a region but can be resized.

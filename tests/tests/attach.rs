@@ -42,6 +42,15 @@ const TRACEFS: &[Need] = &[
     Need::Tool("readelf"),
 ];
 
+/// What is linked for the test alone.
+const LAID_OUT: &[Need] = &[
+    Need::Root,
+    Need::Uprobe,
+    Need::Tracefs,
+    Need::Tool("readelf"),
+    Need::Tool("cargo"),
+];
+
 /// A sentence, and what proves it for one way.
 type OfWay = (&'static str, fn(Via));
 
@@ -162,6 +171,11 @@ fn main() {
             "a_tool_that_was_there_first_is_seen_by_a_small_program",
             TRACEFS,
             command::probed_before_start_in_a_small_program,
+        ),
+        trial(
+            "a_tool_that_was_there_first_is_seen_where_all_data_begin_on_a_page_that_is_mapped_twice",
+            LAID_OUT,
+            command::probed_before_start_where_all_data_begin_on_a_page_that_is_mapped_twice,
         ),
     ]);
     let name = "a_set_user_id_program_does_not_ask_its_environment";

@@ -1,12 +1,10 @@
 //! A check for a target that is not Linux, where tracepoints expand to nothing and their fields
 //! are type-checked all the same.
 
-use std::path::Path;
-use std::process::Command;
-
 use crate::cargo::cargo;
 use crate::error::Error;
 use crate::process;
+use crate::setup;
 use crate::steps::Outcome;
 
 /// Targets that will do, and none needs a linker for a check.
@@ -21,10 +19,10 @@ const TARGETS: [&str; 3] = [
 /// # Errors
 /// It does not compile there.
 pub(crate) fn check() -> Result<Outcome, Error> {
-    let installed = TARGETS.iter().find(|target| has_std(target));
+    let installed = TARGETS.iter().find(|target| setup::has_target(target));
     let target = match installed {
         Some(target) => target,
-        None => match add(TARGETS[0]) {
+        None => match setup::target(TARGETS[0]) {
             Ok(()) => &TARGETS[0],
             Err(error) => {
                 let targets = TARGETS.join(", ");
@@ -43,20 +41,4 @@ pub(crate) fn check() -> Result<Outcome, Error> {
         target,
     ]))?;
     Ok(Outcome::Passed((*target).to_owned()))
-}
-
-/// Whether the standard library for the target is here.
-pub(crate) fn has_std(target: &str) -> bool {
-    let mut rustc = Command::new("rustc");
-    rustc.args(["--print", "target-libdir", "--target", target]);
-    process::read(&mut rustc).is_ok_and(|directory| Path::new(directory.trim()).is_dir())
-}
-
-fn add(target: &str) -> Result<(), Error> {
-    process::run(Command::new("rustup").args(["target", "add", target]))?;
-    // Where rustc is not rustup's, that has not helped.
-    if has_std(target) {
-        return Ok(());
-    }
-    Err(Error::failed("rustc does not see what rustup has added"))
 }

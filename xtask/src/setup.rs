@@ -5,6 +5,7 @@
 //! named with its reason, and only that is installed.
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::error::Error;
@@ -77,6 +78,14 @@ const BUILD: &[Need] = &[
         dnf: "zlib-devel",
     },
 ];
+
+/// To fuzz.
+const FUZZ: &[Need] = &[Need {
+    sign: Sign::Program("c++"),
+    why: "to compile libFuzzer",
+    apt: "g++",
+    dnf: "gcc-c++",
+}];
 
 /// To count instructions.
 const COUNT: &[Need] = &[
@@ -181,6 +190,14 @@ pub(crate) fn build() -> Result<(), Error> {
     Ok(())
 }
 
+/// Makes the machine able to fuzz.
+///
+/// # Errors
+/// As [`build`].
+pub(crate) fn fuzzing() -> Result<(), Error> {
+    install(FUZZ)
+}
+
 /// Makes the machine able to count instructions, if it can be: what counts them says so where not.
 pub(crate) fn counting() {
     if let Err(error) = install(COUNT) {
@@ -255,6 +272,29 @@ pub(crate) fn linters() -> Result<(), Error> {
         process::run(Command::new("rustup").args(["component", "add", component]))?;
     }
     Ok(())
+}
+
+/// Whether the standard library for a target is here.
+pub(crate) fn has_target(target: &str) -> bool {
+    let mut rustc = Command::new("rustc");
+    rustc.args(["--print", "target-libdir", "--target", target]);
+    process::read(&mut rustc).is_ok_and(|directory| Path::new(directory.trim()).is_dir())
+}
+
+/// Gets the standard library for a target.
+///
+/// # Errors
+/// It is not here and rustup cannot add it.
+pub(crate) fn target(target: &str) -> Result<(), Error> {
+    if has_target(target) {
+        return Ok(());
+    }
+    process::run(Command::new("rustup").args(["target", "add", target]))?;
+    // Where rustc is not rustup's, that has not helped.
+    if has_target(target) {
+        return Ok(());
+    }
+    Err(Error::failed("rustc does not see what rustup has added"))
 }
 
 impl Sign {

@@ -39,6 +39,7 @@ pub(crate) fn run(name: Option<&str>) -> Result<(), Error> {
     });
     if name.is_none() {
         steps.step("interleavings", || crate::interleavings::check(true));
+        steps.step("musl", || crate::musl::check(true));
     }
     steps.finish()
 }

@@ -42,6 +42,8 @@ pub(crate) fn run() -> Result<(), Error> {
     });
     steps.step("tests", tests);
     steps.step("interleavings", || crate::interleavings::check(false));
+    steps.step("musl", || crate::musl::check(false));
+    steps.step("fuzzing", crate::fuzz::check);
     steps.step("foreign target", crate::foreign::check);
     steps.finish()
 }

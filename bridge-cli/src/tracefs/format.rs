@@ -187,7 +187,10 @@ fn field(text: &str) -> Option<FormatField> {
         Some(at) if declaration.ends_with(']') => (&declaration[..at], Some(&declaration[at..])),
         _ => (declaration, None),
     };
-    let name_start = declared.rfind(|c: char| !(c.is_alphanumeric() || c == '_'))? + 1;
+    let (at, last) = declared
+        .char_indices()
+        .rfind(|&(_, c)| !(c.is_alphanumeric() || c == '_'))?;
+    let name_start = at + last.len_utf8();
     let name = &declared[name_start..];
     let base = declared[..name_start].trim();
     if name.is_empty() || base.is_empty() {
@@ -303,6 +306,13 @@ mod tests {
         assert_eq!(format.fields.len(), 2);
         assert_eq!(format.record_size(), 64);
         assert_eq!(format.print_fmt, "\"NR %ld\", REC->id");
+    }
+
+    #[test]
+    fn a_declaration_may_hold_characters_of_any_width() {
+        // The last that belongs to no name is three bytes long.
+        let odd = one("field:int \u{fffd}\u{fffd}e;offset:8;size:4;signed:0;");
+        assert_eq!((odd.name.as_str(), odd.offset), ("e", 8));
     }
 
     #[test]

@@ -263,6 +263,20 @@ fn program(name: &str, arguments: &[&str]) {
                 over.store(true, relaxed);
             });
         }
+        // So many threads with events all along, until it is killed.
+        "crowd" => {
+            for _ in 0..number(arguments, 0) {
+                thread::spawn(|| {
+                    for seq in 0.. {
+                        words(seq);
+                        if seq % 4096 == 0 {
+                            thread::sleep(Duration::from_millis(1));
+                        }
+                    }
+                });
+            }
+            step();
+        }
         // Initialises its rings when it is told to.
         "late" => {
             step();

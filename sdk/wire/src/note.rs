@@ -63,7 +63,10 @@ pub fn parse(desc: &[u8], address: u64) -> Result<Tables, NoteError> {
         VERSION => {}
         other => return Err(NoteError::Version(other)),
     }
-    let at = |offset: usize| Ok(relative(address + offset as u64, word(offset)? as i32));
+    let at = |offset: usize| {
+        let place = address.wrapping_add(offset as u64);
+        Ok(relative(place, word(offset)? as i32))
+    };
     Ok(Tables {
         sites_start: at(4)?,
         sites_stop: at(8)?,
@@ -71,4 +74,17 @@ pub fn parse(desc: &[u8], address: u64) -> Result<Tables, NoteError> {
         points_stop: at(16)?,
         control: at(20)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_at_the_end_of_all_addresses_leads_round_it_and_no_further() {
+        let mut desc = [0; DESC_SIZE];
+        desc[..4].copy_from_slice(&VERSION.to_le_bytes());
+        let tables = parse(&desc, u64::MAX - 3).unwrap();
+        assert_eq!((tables.sites_start, tables.control), (0, 16));
+    }
 }

@@ -73,7 +73,10 @@ fn word(row: &[u8], at: usize) -> Option<u32> {
 }
 
 fn leads_to(row: &[u8], address: u64, at: usize) -> Option<u64> {
-    Some(relative(address + at as u64, word(row, at)? as i32))
+    Some(relative(
+        address.wrapping_add(at as u64),
+        word(row, at)? as i32,
+    ))
 }
 
 /// Reads the site row that lies at `address`; `None` where the bytes are too few.
@@ -100,4 +103,20 @@ pub fn parse_point(row: &[u8], address: u64) -> Option<PointRow> {
         usdt_slots: word(row, 20)?,
         flags: word(row, 24)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_at_the_end_of_all_addresses_lead_round_it_and_no_further() {
+        let row = [0xff; POINT_ROW];
+        for address in [u64::MAX, u64::MAX - 16, 0] {
+            let site = parse_site(&row, address).unwrap();
+            assert_eq!(site.code, address.wrapping_sub(1));
+            let point = parse_point(&row, address).unwrap();
+            assert_eq!(point.state, address.wrapping_add(15));
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tracebraid_tests::stapsdt;
+use tracebraid_tests::{programs, stapsdt, variant};
 
 use super::bridge::{Via, run};
 use super::directory;
@@ -57,16 +57,76 @@ pub(crate) fn probed_before_start_in_a_small_program() {
     });
 }
 
+/// In a program whose read-only data ends at the beginning of a page, so that all writable data begins in that
+/// page too: semaphores that did not begin on a page of their own would be in it.
+pub(crate) fn probed_before_start_where_all_data_begin_on_a_page_that_is_mapped_twice() {
+    let plain = laid_out(0);
+    let (end, data) = (read_only_end(&plain), size_of_section(&plain, ".data"));
+    // Room for what the linker puts between the two to align them.
+    let start = 128;
+    let padding = (PAGE + start - end % PAGE) % PAGE / 64 * 64;
+    let program = laid_out(padding);
+    let end = read_only_end(&program);
+    assert!(
+        end % PAGE + data + 128 < PAGE,
+        "read-only data ends at {end:#x}, {data:#x} bytes of data follow"
+    );
+    probed(&program, "layout", |probed| {
+        assert_eq!(output(&mut Command::new(&program)), format!("{probed}\n"));
+    });
+}
+
+const PAGE: u64 = 4096;
+
+/// Builds `layout` with so many bytes more of data that are read-only after the start.
+fn laid_out(padding: u64) -> PathBuf {
+    let text = directory().join("padding.s");
+    let object = directory().join(format!("padding-{padding}.o"));
+    let section = format!(".section .data.rel.ro.padding,\"awR\"\n.space {padding}\n");
+    fs::write(&text, section).expect("a file of ours");
+    output(
+        Command::new("cc")
+            .arg("-c")
+            .arg(&text)
+            .arg("-o")
+            .arg(&object),
+    );
+    let mut cargo = programs::cargo("rustc", variant::GNU, directory());
+    cargo.args(["--package", "layout", "--", "-C"]);
+    programs::build(cargo.arg(format!("link-arg={}", path(&object))));
+    let built = directory().join("programs").join(variant::GNU);
+    built.join("release/layout")
+}
+
+/// Where the file's part ends that is read-only after the start.
+fn read_only_end(file: &Path) -> u64 {
+    let text = output(Command::new("readelf").arg("-lW").arg(file));
+    let line = text.lines().find(|line| line.contains("GNU_RELRO"));
+    let words: Vec<&str> = line.expect("a part that is").split_whitespace().collect();
+    hexadecimal(words[1]) + hexadecimal(words[4])
+}
+
+fn size_of_section(file: &Path, name: &str) -> u64 {
+    let text = output(Command::new("readelf").arg("-SW").arg(file));
+    let line = text
+        .lines()
+        .find_map(|line| line.split_once(&format!(" {name} ")))
+        .expect("the section");
+    // Behind the name: type, address, offset, size.
+    let words: Vec<&str> = line.1.split_whitespace().collect();
+    hexadecimal(words[3])
+}
+
+fn hexadecimal(text: &str) -> u64 {
+    u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap_or_else(|_| panic!("{text}"))
+}
+
 /// Where a page of the file is mapped twice (read-only data ends in it, and writable data begins), the
 /// kernel may raise a semaphore in the copy that the program does not look at.
 pub(crate) fn semaphores_are_mapped_once() {
     let built = built();
     for file in [&built.traced, &built.foreign, &built.addon] {
         let output = output(Command::new("readelf").arg("-lW").arg(file));
-        let number = |text: &str| {
-            u64::from_str_radix(text.trim_start_matches("0x"), 16)
-                .unwrap_or_else(|_| panic!("{text}"))
-        };
         let segments: Vec<Range<u64>> = output
             .lines()
             .filter_map(|line| {
@@ -74,8 +134,8 @@ pub(crate) fn semaphores_are_mapped_once() {
                 let ["LOAD", offset, _, _, size, ..] = words[..] else {
                     return None;
                 };
-                let end = number(offset) + number(size);
-                Some(number(offset) & !4095..end.next_multiple_of(4096))
+                let end = hexadecimal(offset) + hexadecimal(size);
+                Some(hexadecimal(offset) & !(PAGE - 1)..end.next_multiple_of(PAGE))
             })
             .collect();
         for note in stapsdt::all(file) {

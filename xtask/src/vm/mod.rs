@@ -338,7 +338,7 @@ impl<'a> Executables<'a> {
 fn environment() -> String {
     let targets: Vec<&str> = TARGETS
         .into_iter()
-        .filter(|target| crate::foreign::has_std(target))
+        .filter(|target| crate::setup::has_target(target))
         .collect();
     let built = targets.join(",");
     format!(

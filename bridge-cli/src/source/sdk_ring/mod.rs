@@ -43,7 +43,7 @@ pub use clock::{Conversion, Fit, Pair, now, read};
 pub use made::made_in;
 pub use point::{Listed, Wanted};
 pub use search::{is_served, wake_helper};
-pub use snapshot::{Asked, Held, held_by, held_in};
+pub use snapshot::{Asked, Held, held_by, held_in, held_of};
 
 use find::FileId;
 use point::Point;

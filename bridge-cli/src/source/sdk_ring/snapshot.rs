@@ -1,6 +1,11 @@
 //! What rings hold, looked at without taking it and without stopping anybody.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+use tracebraid_ring::Region;
+use tracebraid_wire::region::HEADER_BYTES;
 
 use super::SdkRings;
 use super::clock::{Fit, now, read};
@@ -8,6 +13,7 @@ use super::core_dump;
 use super::find;
 use super::point::Point;
 use super::scene::{Findings, Round};
+use super::shared::{self, Shared};
 use super::taken::Taken;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, Probe};
@@ -60,6 +66,35 @@ pub fn held_by(pid: u32, wish: &mut dyn FnMut(&Probe) -> Hits) -> Result<Held> {
 /// The file is none, or has no rings.
 pub fn held_in(core: &Path, wish: &mut dyn FnMut(&Probe) -> Hits) -> Result<Held> {
     Ok(look_at(&mut core_dump::regions(core)?, wish))
+}
+
+/// What the rings of a region hold that the caller has mapped by itself, of a process that is no more.
+///
+/// # Errors
+/// Its header is none, or says other sizes.
+pub fn held_of(region: Region, pid: u32, wish: &mut dyn FnMut(&Probe) -> Hits) -> Result<Held> {
+    let cannot = |why| {
+        Error::new(
+            ErrorKind::Target,
+            format!("the rings of process {pid} {why}"),
+        )
+    };
+    let file = File::from(
+        region
+            .file()
+            .try_clone_to_owned()
+            .map_err(|error| cannot("cannot be read").because(error))?,
+    );
+    let mut bytes = [0; HEADER_BYTES];
+    file.read_exact_at(&mut bytes, 0)
+        .map_err(|error| cannot("cannot be read").because(error))?;
+    let (header, geometry) = shared::check_header(&bytes, pid)?;
+    if geometry != region.geometry() {
+        return Err(cannot("are not what their header says"));
+    }
+    let shared =
+        Shared::of_copy(region, header).map_err(|error| cannot("cannot be kept").because(error))?;
+    Ok(look_at(&mut [Taken::of_the_dead(shared, pid)], wish))
 }
 
 fn look_at(regions: &mut [Taken], wish: &mut dyn FnMut(&Probe) -> Hits) -> Held {
