@@ -51,8 +51,6 @@ fn main() {
                 "sched:sched_switch",
                 "-e",
                 "raw_syscalls:sys_enter",
-                "-T",
-                "0.6",
             ]);
             target.go();
             let ran = attached.finish();

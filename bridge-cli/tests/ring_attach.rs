@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use ring_program::{Program, comm, seq, tid};
 use ring_stream::{attach, seqs, times_are_in_order};
-use support::{Attached, bpf_test, bridge, kill, run_bridge, test};
+use support::{Attached, bpf_test, bridge, kill, run_bridge, test, timed};
 
 fn main() {
     ring_program::run_if_asked();
@@ -205,7 +205,7 @@ fn main() {
                 program.finish();
             },
         ),
-        test("a_command_waits_for_us_with_its_first_event", || {
+        timed(test("a_command_waits_for_us_with_its_first_event", || {
             for via in ["ring", "auto"] {
                 let mut bridge = bridge();
                 bridge
@@ -218,7 +218,7 @@ fn main() {
                 assert_eq!(seqs(&ran, "app:tick"), expected, "{}\n{}", ran.out, ran.err);
                 assert!(!ran.out.contains("(late)"), "{}", ran.out);
             }
-        }),
+        })),
         test("threads_that_live_for_one_event_keep_their_names", || {
             let mut program = Program::start("threads 40");
             let attached = attach(&program, &[]);

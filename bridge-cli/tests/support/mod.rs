@@ -40,6 +40,17 @@ pub(crate) fn bpf_test(name: &str, run: impl FnOnce() + Send + 'static) -> Trial
     }
 }
 
+/// A test in which the bridge has to be there within a certain time: for CPUs that are no emulation
+/// (`TRACEBRAID_SHORT`).
+pub(crate) fn timed(test: Trial) -> Trial {
+    match std::env::var_os("TRACEBRAID_SHORT") {
+        None => test,
+        Some(_) => Trial::test(test.name(), || Ok(()))
+            .with_kind("an emulated CPU is too slow")
+            .with_ignored_flag(true),
+    }
+}
+
 /// Runs the trials. One after the other: they share two CPUs.
 pub(crate) fn run(trials: Vec<Trial>) -> ! {
     let mut arguments = Arguments::from_args();

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! files of this machine ──▶ archive of /      ┐
-//! stripped executables  ─┐                    ├▶ one after the other: the kernel unpacks both
-//! init, suite           ─┴▶ stage ─▶ archive  ┘
+//! stripped executables  ─┐                    ├▶ one after the other: the kernel unpacks all
+//! init                  ─┴▶ stage ─▶ archive  ┤
+//! a machine's suite and module       archive  ┘
 //! ```
 //! A path is added with everything on the way to it, symbolic links included, so that it means there what it
 //! means here. Executables of ours come without their debug information, which is most of them.
@@ -147,25 +148,24 @@ impl Image {
     }
 }
 
-/// An archive with one more file, which the kernel unpacks after the others.
+/// An archive with some more files, which the kernel unpacks after the others.
 ///
 /// # Errors
-/// One of the files cannot be read, or the new archive cannot be written.
-pub(crate) fn with_file(
+/// A file cannot be written.
+pub(crate) fn with_files(
     archive: &Path,
-    file: &Path,
+    files: &[(&str, Vec<u8>)],
     stage: PathBuf,
     to: &Path,
 ) -> Result<(), Error> {
-    let name = file.file_name().unwrap_or_default();
-    let bytes = fs::read(file).map_err(Error::doing(file.display().to_string()))?;
     let mut image = Image::new(stage)?;
-    image.write(&Path::new("/vm").join(name), &bytes, 0o644)?;
-    fs::copy(archive, to).map_err(Error::doing(to.display().to_string()))?;
-    let mut longer = File::options()
-        .append(true)
-        .open(to)
-        .map_err(Error::doing(to.display().to_string()))?;
+    for (path, bytes) in files {
+        image.write(Path::new(path), bytes, 0o644)?;
+    }
+    let doing = || to.display().to_string();
+    fs::copy(archive, to).map_err(Error::doing(doing()))?;
+    let longer = File::options().append(true).open(to);
+    let mut longer = longer.map_err(Error::doing(doing()))?;
     let mut staged = Vec::new();
     walk(&image.stage, &mut staged).map_err(Error::doing(image.stage.display().to_string()))?;
     append(&mut longer, &image.stage, &staged)

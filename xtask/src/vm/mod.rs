@@ -142,11 +142,18 @@ fn tests(options: &Options) -> Result<Outcome, Error> {
                 loop {
                     let next = waiting.lock().ok().and_then(|mut waiting| waiting.next());
                     let Some(&machine) = next else { break };
-                    let kernel = kernels.image(machine);
                     let own = directory.join(format!("{}.initrd", machine.name));
                     let stage = directory.join(format!("{}.stage", machine.name));
-                    let came = image::with_file(&archive, &kernels.module(machine), stage, &own)
-                        .and_then(|()| guest::run(machine, &kernel, &own, &rows, &directory));
+                    let rows = machine.rows(&rows);
+                    let module = kernels.module(machine);
+                    let came = std::fs::read(&module)
+                        .map_err(Error::doing(module.display().to_string()))
+                        .and_then(|module| {
+                            let suite = executables.suite(&rows).into_bytes();
+                            let files = [("/vm/suite", suite), ("/vm/dummy.ko", module)];
+                            image::with_files(&archive, &files, stage, &own)?;
+                            guest::run(machine, &kernels.image(machine), &own, &rows, &directory)
+                        });
                     // It can be made again, and is large.
                     let _ = std::fs::remove_file(&own);
                     if let Ok(mut seen) = seen.lock() {
@@ -210,10 +217,9 @@ impl<'a> Executables<'a> {
             command.arg("--workspace");
         } else {
             for directory in rows.iter().map(|row| row.directory).chain(["bridge-cli"]) {
-                let manifest = cargo::root().join(directory);
-                command
-                    .arg("--package")
-                    .arg(format!("path+file://{}", manifest.display()));
+                let manifest = format!("{directory}/Cargo.toml");
+                let id = process::read(&mut cargo(&["pkgid", "--manifest-path", &manifest]))?;
+                command.args(["--package", id.trim()]);
             }
         }
         command.args(["--quiet", "--message-format=json-render-diagnostics"]);
@@ -277,6 +283,22 @@ impl<'a> Executables<'a> {
         Ok(())
     }
 
+    /// These rows, as `tests/vm/init` reads them.
+    fn suite(&self, rows: &[&Row]) -> String {
+        let is_wanted = |row: &Row| rows.iter().any(|wanted| wanted.name() == row.name());
+        let mut suite = String::new();
+        for (row, path) in self.rows.iter().filter(|(row, _)| is_wanted(row)) {
+            // The guest's serial line is a terminal.
+            let arguments = [&["--color=never"], row.arguments].concat().join(" ");
+            let (name, limit) = (row.name(), row.limit);
+            // Cargo runs tests in their package's directory.
+            let directory = cargo::root().join(row.directory);
+            let place = format!("{}\t{}", directory.display(), path.display());
+            suite.push_str(&format!("{name}\t{limit}\t{place}\t{arguments}\n"));
+        }
+        suite
+    }
+
     /// Packs them with all that they need.
     fn pack(&self, target: &Path, stage: &Path, archive: &Path) -> Result<(), Error> {
         let mut image = Image::new(stage.to_owned())?;
@@ -294,7 +316,6 @@ impl<'a> Executables<'a> {
             image.add(Path::new(file));
         }
         image.add_stripped(&self.bridge)?;
-        let mut suite = String::new();
         for (row, path) in &self.rows {
             image.add_stripped(path)?;
             image.add(&root.join(row.directory));
@@ -305,18 +326,10 @@ impl<'a> Executables<'a> {
                     false => image.add_program(&built),
                 }
             }
-            // The guest's serial line is a terminal.
-            let arguments = [&["--color=never"], row.arguments].concat().join(" ");
-            let (name, limit) = (row.name(), row.limit);
-            // Cargo runs tests in their package's directory.
-            let directory = root.join(row.directory);
-            let place = format!("{}\t{}", directory.display(), path.display());
-            suite.push_str(&format!("{name}\t{limit}\t{place}\t{arguments}\n"));
         }
         image.add(&target.join("tmp"));
         let init = std::fs::read("tests/vm/init").map_err(Error::doing("tests/vm/init"))?;
         image.write(Path::new("/init"), &init, 0o755)?;
-        image.write(Path::new("/vm/suite"), suite.as_bytes(), 0o644)?;
         image.write(
             Path::new("/vm/environment"),
             environment().as_bytes(),

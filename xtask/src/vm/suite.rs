@@ -14,6 +14,8 @@ pub(crate) struct Machine {
     pub(crate) kernel: &'static str,
     /// More of the kernel's command line.
     pub(crate) append: &'static str,
+    /// The names of the rows that run there; all of them, if none are named.
+    pub(crate) only: &'static [&'static str],
     /// Tests that are left out there.
     pub(crate) left_out: &'static [LeftOut],
 }
@@ -35,8 +37,15 @@ impl Machine {
             name,
             kernel,
             append,
+            only: &[],
             left_out: &[],
         }
+    }
+
+    /// Those of the rows that run there.
+    pub(crate) fn rows<'a>(&self, rows: &[&'a Row]) -> Vec<&'a Row> {
+        let is_wanted = |row: &&Row| self.only.is_empty() || self.only.contains(&&*row.name());
+        rows.iter().copied().filter(is_wanted).collect()
     }
 }
 
@@ -52,8 +61,24 @@ pub(crate) const MACHINES: &[Machine] = &[
     },
     Machine::new("6.12", "6.12", ""),
     Machine::new("newest", "newest", ""),
-    Machine::new("6.12-preempt", "6.12", "preempt=full"),
-    Machine::new("newest-preempt", "newest", "preempt=full"),
+    Machine {
+        only: INTERRUPTED,
+        ..Machine::new("6.12-preempt", "6.12", "preempt=full")
+    },
+    Machine {
+        only: INTERRUPTED,
+        ..Machine::new("newest-preempt", "newest", "preempt=full")
+    },
+];
+
+/// What it makes a difference to that the kernel may interrupt itself nearly anywhere.
+const INTERRUPTED: &[&str] = &[
+    "tests:toggle_storm",
+    "sdk/ring:append",
+    "sdk/ring:killed_writers",
+    "sdk/ring:storms",
+    "tests:ring_processes",
+    "bpf:sessions",
 ];
 
 /// An executable of the workspace that holds tests.
@@ -168,9 +193,12 @@ pub(crate) const SUITE: &[Row] = &[
     // The bridge from end to end.
     Row::test("bridge-cli", "target_process"),
     Row::test("bridge-cli", "cli_attach"),
+    Row::test("bridge-cli", "cli_kernel"),
     Row::test("bridge-cli", "cli_launch"),
     Row::test("bridge-cli", "cli_bad_input"),
     Row::test("bridge-cli", "ring_attach"),
+    Row::test("bridge-cli", "ring_threads"),
+    Row::test("bridge-cli", "ring_children"),
     Row::test("bridge-cli", "ring_recorder"),
     Row::test("tests", "attach").built(
         "a_semaphore_is_in_a_page",
@@ -184,8 +212,18 @@ pub(crate) const SUITE: &[Row] = &[
 
 /// Programs of this machine that tests call; what is not here is not there, and the tests say so.
 pub(crate) const TOOLS: &[&str] = &[
-    "sh", "true", "sleep", "mkfifo", "chmod", "cc", "readelf", "unshare", "setpriv", "capsh",
+    "sh",
+    "true",
+    "sleep",
+    "mkfifo",
+    "chmod",
+    "cc",
+    "readelf",
+    "unshare",
+    "setpriv",
+    "capsh",
     "bash",
+    "mountpoint",
 ];
 
 /// Data that tests read where it is in the workspace.
