@@ -365,6 +365,20 @@ fn order() -> Outcome {
     let (mut back, mut late, mut total) = (0, 0, 0);
     let mut last = vec![0; session.cpus().len()];
     let mut complete = vec![0; session.cpus().len()];
+    // Calls without end on any CPU, and sleeps that interrupt them.
+    let done = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let busy = std::thread::spawn({
+        let done = std::sync::Arc::clone(&done);
+        move || {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                for _ in 0..200 {
+                    // SAFETY: no preconditions.
+                    unsafe { libc::getppid() };
+                }
+                std::thread::sleep(Duration::from_micros(50));
+            }
+        }
+    });
     for _ in 0..50 {
         (0..5).for_each(|_| nap());
         for (index, cpu) in session.cpus().to_vec().into_iter().enumerate() {
@@ -379,6 +393,8 @@ fn order() -> Outcome {
             complete[index] = until;
         }
     }
+    done.store(true, std::sync::atomic::Ordering::Relaxed);
+    busy.join().map_err(|_| "the busy thread panicked")?;
     println!("{total} records, {back} behind the one before, {late} later than promised");
     same("later than promised", late, 0)?;
     if kept_away {
