@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use libtest_mimic::Trial;
 use nix::sys::signal::Signal;
-use ring_program::{Program, seq};
+use ring_program::{PAUSE, Program, seq};
 use support::{Attached, Ran, kill, run_bridge, test};
 
 fn snapshot(program: &Program, more: &[&str]) -> Ran {
@@ -146,7 +146,7 @@ fn main() {
         test("a_hit_that_fulfils_a_condition_takes_a_snapshot", || {
             let mut program = Program::start("asker 20");
             let pid = program.pid.to_string();
-            let when = "app:took if ns > 50000000";
+            let when = "app:took__return if ns > 50000000";
             let attached = Attached::start(&["-p", &pid, "-e", "app:*", "--snapshot-when", when]);
             program.ask("go");
             program.ask("slow");
@@ -162,14 +162,49 @@ fn main() {
             assert_eq!(seqs(&ran, "app:words"), (0..20).collect::<Vec<_>>());
             program.tell("");
         }),
+        test(
+            "a_return_says_the_time_since_its_entry_live_and_in_a_snapshot",
+            || {
+                for how in ["--via=ring", "--flight-recorder"] {
+                    let mut program = Program::start("asker 20");
+                    let pid = program.pid.to_string();
+                    let wanted = ["-p", &pid, "-e", "app:took*", "--format", "json", how];
+                    let attached = Attached::start(&wanted);
+                    for _ in 0..3 {
+                        program.ask("slow");
+                    }
+                    let held = snapshot(&program, &["-e", "app:took*", "--format", "json"]);
+                    let streamed = attached.stop(Signal::SIGINT);
+                    let ran = match how {
+                        "--flight-recorder" => held,
+                        _ => streamed,
+                    };
+                    let events: Vec<serde_json::Value> = ran
+                        .out
+                        .lines()
+                        .map(|line| serde_json::from_str(line).unwrap())
+                        .collect();
+                    assert_eq!(events.len(), 6, "{}", ran.out);
+                    for pair in events.chunks(2) {
+                        let time = |event: &serde_json::Value| event["time_ns"].as_u64().unwrap();
+                        let between = time(&pair[1]) - time(&pair[0]);
+                        let ns = pair[1]["fields"]["ns"].as_u64().unwrap();
+                        // Each of the three numbers is rounded.
+                        assert!(ns.abs_diff(between) <= 2, "{how}: {}", ran.out);
+                        assert!(u128::from(ns) >= PAUSE.as_nanos() * 99 / 100);
+                    }
+                    program.tell("");
+                }
+            },
+        ),
         test("a_condition_that_can_never_hold_is_refused", || {
             let program = Program::start("asker 20");
             let pid = program.pid.to_string();
             for (when, status, text) in [
-                ("app:took if nanos > 5", 2, "Field not found"),
-                ("app:took if ns > 'x'", 2, "Illegal operation"),
+                ("app:took__return if nanos > 5", 2, "Field not found"),
+                ("app:took__return if ns > 'x'", 2, "Illegal operation"),
                 ("app:tock if ns > 5", 5, "about no tracepoint"),
-                ("app:took if (ns > 5", 2, "Too many '('"),
+                ("app:took__return if (ns > 5", 2, "Too many '('"),
             ] {
                 let ran =
                     run_bridge(&["attach", "-p", &pid, "-e", "app:*", "--snapshot-when", when]);

@@ -3,13 +3,12 @@
 //! ```text
 //! fn charge(order_id: u64) -> R {
 //!     __point!(enter) __point!(leave) __gate_key!(gate)
-//!     let on = gate(enter, leave);                        one NOP
-//!     if on { enter(order_id) }                           cold
-//!     call1(on, |order_id| -> R { body }, order_id, |ns, end, result| leave(…))
+//!     let entry = if gate(enter, leave) { enter(order_id) } else { OFF };      one NOP; cold
+//!     call1(entry, |order_id| -> R { body }, order_id, |start, end, result| leave(…))
 //! }
 //! ```
-//! `call1` runs the body: inline where it is off, through an outlined function that takes the time
-//! where it is on. So the start time lives only there, and an exit is emitted exactly where the entry
+//! `call1` runs the body: inline where it is off, through an outlined function that keeps the entry's
+//! stamp where it is on. So the stamp lives only there, and an exit is emitted exactly where the entry
 //! was. The body takes the arguments as its own parameters: where the compiler keeps it out of line,
 //! both sides pass on the registers as they came. `self`, which a closure cannot have as a parameter,
 //! is captured.
@@ -119,11 +118,12 @@ pub(crate) fn expand(item: Item, body: &Group, mut options: Options) -> syn::Res
         #define_exit
         #define_gate
         let (#entered, #left) = (::tracebraid::__private::kinds(), ::tracebraid::__private::kinds());
-        let on = #gate(#entered, #left);
         #allow
-        if on {
-            #emission;
-        }
+        let entry = if #gate(#entered, #left) {
+            #emission
+        } else {
+            ::tracebraid::__private::Entry::OFF
+        };
         #run
     };
     let statements = braced(statements, &body);
@@ -269,7 +269,7 @@ impl Body<'_> {
         let Body { block, on_exit, .. } = self;
         let inner = within(block);
         quote_spanned! {Span::mixed_site()=>
-            let _guard = ::tracebraid::__private::Frame::new(on, #on_exit);
+            let _guard = ::tracebraid::__private::Frame::new(entry, #on_exit);
             #inner
         }
     }
@@ -292,7 +292,7 @@ impl Body<'_> {
             quote_spanned!(at=> if false { return ::tracebraid::__private::never::<#result>(); });
         let block = after(quote!(#hint #used #rebind), block);
         quote_spanned! {span=>
-            let guard = ::tracebraid::__private::Task::<#result, _>::#new(on, #on_exit);
+            let guard = ::tracebraid::__private::Task::<#result, _>::#new(entry, #on_exit);
             let result = async move #block.await;
             guard.finish(&result);
             result
@@ -310,7 +310,7 @@ impl Body<'_> {
         let (rebind, call) = (self.rebind(), self.call(0));
         let block = after(quote!(#used #rebind), block);
         quote_spanned! {Span::mixed_site()=>
-            ::tracebraid::__private::#call(on, move || -> #result #block, #on_exit)
+            ::tracebraid::__private::#call(entry, move || -> #result #block, #on_exit)
         }
     }
 
@@ -345,7 +345,7 @@ impl Body<'_> {
         }
         quote_spanned! {span=>
             #lets
-            ::tracebraid::__private::#call(on, move |#parameters| -> #result #block, #arguments #on_exit)
+            ::tracebraid::__private::#call(entry, move |#parameters| -> #result #block, #arguments #on_exit)
         }
     }
 

@@ -54,7 +54,7 @@ impl Outcome {
             .chain(self.err.map(|_| "err"))
     }
 
-    /// A closure that emits a return: `(ns, end, Option<&result>)`.
+    /// A closure that emits a return: `(start, end, Option<&result>)`.
     pub(crate) fn closure(&self, emit: &Ident, kinds: &Ident) -> TokenStream {
         let span = Span::mixed_site();
         let mut lets = TokenStream::new();
@@ -93,8 +93,8 @@ impl Outcome {
             );
         }
         let call = quote_spanned! {span=>
-            #emit(#kinds, (::tracebraid::__private::lower(&ns), ::tracebraid::__private::lower(&end), #words))
+            #emit(#kinds, (::tracebraid::__private::lower(&start), ::tracebraid::__private::lower(&end), #words))
         };
-        quote_spanned!(span=> move |ns, end, result| { #lets #call })
+        quote_spanned!(span=> move |start, end, result| { #lets #call; })
     }
 }

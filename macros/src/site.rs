@@ -85,7 +85,7 @@ pub(crate) fn event(point: &Point, gate: Gate, at: Span, fields: &[Field]) -> To
         #define_gate
         let #kinds = ::tracebraid::__private::kinds();
         if #test(#kinds) {
-            #emission
+            #emission;
         }
     }
 }

@@ -3,11 +3,10 @@
 pub use tracebraid_wire::kind::MAX_SLOTS;
 
 #[cfg(tracebraid_keys)]
-pub use crate::clock::now;
-#[cfg(tracebraid_keys)]
 pub use crate::emit::fire;
 pub use crate::fields::{HEADER_WORDS, Kinds, code, kinds, lower, put};
 pub use crate::held::{Copied, Hold, HoldCopy, HoldReborrow, Place, debug, display};
+pub use crate::stamp::Entry;
 pub use crate::traced::{
     Frame, Return, ReturnPoint, Returned, ReturnedDebug, ReturnedValue, Task, call0, call1, call2,
     call3, call4, call5, call6, call7, call8, err, never, ok, optional, read0, read1, read2, read3,
@@ -22,13 +21,6 @@ pub static OWNER: u8 = 0;
 /// whoever writes one that does.
 #[inline(always)]
 #[rustfmt::skip]
-pub fn fields<F: Fn()>(fields: F) { // a field of a tracepoint only reads: clone what it would move
-    fields();
-}
-
-/// No clock is needed where nothing is emitted.
-#[cfg(not(tracebraid_keys))]
-#[must_use]
-pub fn now() -> u64 {
-    0
+pub fn fields<R, F: Fn() -> R>(fields: F) -> R { // a field of a tracepoint only reads: clone what it would move
+    fields()
 }

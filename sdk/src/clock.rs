@@ -3,8 +3,7 @@
 #![allow(unsafe_code)]
 
 /// Nanoseconds of CLOCK_MONOTONIC: what the kernel's `bpf_ktime_get_ns` gives.
-#[must_use]
-pub fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,

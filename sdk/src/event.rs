@@ -78,7 +78,7 @@ unsafe fn read<'a>(kind: FieldKind, words: [u64; 3]) -> FieldValue<'a> {
     };
     let wide = u128::from(first) | u128::from(second) << 64;
     match kind.kind {
-        Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64 => FieldValue::Unsigned(first),
+        Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64 | Kind::Elapsed => FieldValue::Unsigned(first),
         Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64 => FieldValue::Signed(first as i64),
         Kind::U128 => FieldValue::Unsigned128(wide),
         Kind::I128 => FieldValue::Signed128(wide as i128),

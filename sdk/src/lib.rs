@@ -71,6 +71,7 @@ mod registry;
 #[cfg(tracebraid_keys)]
 mod ring;
 mod site;
+mod stamp;
 #[cfg(tracebraid_keys)]
 mod state;
 mod status;

@@ -8,6 +8,7 @@ use tracebraid_wire::record::{FieldRef, Fields};
 
 use crate::field_value::FieldValue;
 use crate::registry::Description;
+use crate::ring::Line;
 
 /// An event from the rings of this process.
 pub struct Recorded<'a> {
@@ -15,6 +16,8 @@ pub struct Recorded<'a> {
     time: u64,
     thread: u32,
     body: Vec<u8>,
+    /// On which the times in the body lie.
+    line: Line,
 }
 
 impl<'a> Recorded<'a> {
@@ -23,6 +26,7 @@ impl<'a> Recorded<'a> {
         time: u64,
         thread: u32,
         body: &[u64],
+        line: Line,
     ) -> Recorded<'a> {
         let body = body.iter().flat_map(|word| word.to_le_bytes()).collect();
         Recorded {
@@ -30,6 +34,7 @@ impl<'a> Recorded<'a> {
             time,
             thread,
             body,
+            line,
         }
     }
 
@@ -62,7 +67,7 @@ impl<'a> Recorded<'a> {
         let mut left = Fields::new(&self.body);
         self.tracepoint.fields.iter().map_while(move |field| {
             let (kind, value) = left.next(field.kind)?;
-            Some((field.name.as_str(), value_of(kind, value)))
+            Some((field.name.as_str(), self.value_of(kind, value)))
         })
     }
 
@@ -73,36 +78,39 @@ impl<'a> Recorded<'a> {
             .find(|(known, _)| *known == name)
             .map(|(_, value)| value)
     }
-}
 
-fn value_of(field: FieldKind, value: FieldRef<'_>) -> FieldValue<'_> {
-    let bits = match value {
-        FieldRef::Absent => return FieldValue::None,
-        FieldRef::Wide(wide) if field.kind == Kind::I128 => {
-            return FieldValue::Signed128(wide as i128);
+    fn value_of<'b>(&self, field: FieldKind, value: FieldRef<'b>) -> FieldValue<'b> {
+        let bits = match value {
+            FieldRef::Absent => return FieldValue::None,
+            FieldRef::Wide(wide) if field.kind == Kind::I128 => {
+                return FieldValue::Signed128(wide as i128);
+            }
+            FieldRef::Wide(wide) => return FieldValue::Unsigned128(wide),
+            FieldRef::Duration(seconds, fraction) => {
+                return FieldValue::Duration(Duration::new(seconds, fraction.min(999_999_999)));
+            }
+            FieldRef::Bytes(bytes, _) => {
+                return match std::str::from_utf8(bytes) {
+                    Ok(text) if field.kind != Kind::Bytes => FieldValue::Str(text),
+                    _ => FieldValue::Bytes(bytes),
+                };
+            }
+            FieldRef::Elapsed(elapsed) => {
+                elapsed.nanoseconds(|begin| self.time.saturating_sub(self.line.at(begin)))
+            }
+            FieldRef::Word(bits) => bits,
+        };
+        match field.kind {
+            Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64 => FieldValue::Signed(bits as i64),
+            Kind::Bool => FieldValue::Bool(bits != 0),
+            Kind::Char => {
+                FieldValue::Char(char::from_u32(bits as u32).unwrap_or(char::REPLACEMENT_CHARACTER))
+            }
+            Kind::F32 => FieldValue::F32(f32::from_bits(bits as u32)),
+            Kind::F64 => FieldValue::F64(f64::from_bits(bits)),
+            Kind::Pointer => FieldValue::Pointer(bits as usize),
+            _ => FieldValue::Unsigned(bits),
         }
-        FieldRef::Wide(wide) => return FieldValue::Unsigned128(wide),
-        FieldRef::Duration(seconds, fraction) => {
-            return FieldValue::Duration(Duration::new(seconds, fraction.min(999_999_999)));
-        }
-        FieldRef::Bytes(bytes, _) => {
-            return match std::str::from_utf8(bytes) {
-                Ok(text) if field.kind != Kind::Bytes => FieldValue::Str(text),
-                _ => FieldValue::Bytes(bytes),
-            };
-        }
-        FieldRef::Word(bits) => bits,
-    };
-    match field.kind {
-        Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64 => FieldValue::Signed(bits as i64),
-        Kind::Bool => FieldValue::Bool(bits != 0),
-        Kind::Char => {
-            FieldValue::Char(char::from_u32(bits as u32).unwrap_or(char::REPLACEMENT_CHARACTER))
-        }
-        Kind::F32 => FieldValue::F32(f32::from_bits(bits as u32)),
-        Kind::F64 => FieldValue::F64(f64::from_bits(bits)),
-        Kind::Pointer => FieldValue::Pointer(bits as usize),
-        _ => FieldValue::Unsigned(bits),
     }
 }
 

@@ -1,13 +1,13 @@
 //! The traced side of a function: what runs between its entry and its return while it is on.
 //!
 //! ```text
-//! call(on, body, arguments, point):   off   body(arguments)                      in place
-//!                                     on    start; body(arguments); return       out of line
+//! call(entry, body, arguments, point):   off   body(arguments)                            in place
+//!                                        on    stamp of the entry; body(arguments); return   out of line
 //! ```
-//! A return has `ns`, the body's duration in nanoseconds, and `end`: why it ended, if not by returning.
+//! A return has `ns`, the nanoseconds since its entry, and `end`: why it ended, if not by returning.
 //! That is all for most functions, and nothing of it depends on them but the address of the point, so
 //! that the code stands here once. Where `ret` or `err` are asked for (`read…`), a closure of the
-//! expansion emits: `leave(ns, end, result)`. A panic in a body leaves through a guard.
+//! expansion emits: `leave(start, end, result)`. A panic in a body leaves through a guard.
 
 #![allow(unsafe_code)]
 
@@ -16,19 +16,22 @@ use core::mem;
 
 use tracebraid_wire::kind::Kind;
 
-use crate::__private::now;
 use crate::fields::lower;
 use crate::held::debug;
+use crate::stamp::{Entry, Stamp};
 use crate::value::{Bits, Formatted, Lowered, OptionalText, Value};
 
 /// How a function ended that did not return.
-type End = Option<&'static str>;
+pub(crate) type End = Option<&'static str>;
 
 const UNWIND: End = Some("unwind");
 const DROPPED: End = Some("dropped");
 
 /// The kinds of `ns` and `end`.
-pub type Return = (Bits<{ Kind::U64 as u8 }>, OptionalText<{ Kind::Str as u8 }>);
+pub type Return = (
+    Bits<{ Kind::Elapsed as u8 }>,
+    OptionalText<{ Kind::Str as u8 }>,
+);
 
 /// The point of a return that has no other fields; on platforms without static keys, nothing.
 #[derive(Clone, Copy)]
@@ -52,64 +55,60 @@ impl ReturnPoint {
     }
 
     /// Emits the return of what began at `start`.
-    #[cold]
-    #[inline(never)]
-    fn leave(self, start: u64, end: End) {
-        let ns = now() - start;
+    #[inline(always)]
+    fn leave(self, start: Stamp, end: End) {
+        // SAFETY: the point is that of a return without other fields (`new`).
         #[cfg(tracebraid_keys)]
-        {
-            use crate::__private::{HEADER_WORDS, MAX_SLOTS, fire, put};
-            const WORDS: usize = HEADER_WORDS + 2 * MAX_SLOTS;
-            let mut slots = [mem::MaybeUninit::uninit(); WORDS];
-            put::<Return, 0, _>(&mut slots, lower(&ns));
-            put::<Return, 1, _>(&mut slots, lower(&end));
-            // SAFETY: the slots are of the kinds `Return`, as is the point (`new`).
-            unsafe { fire::<Return, WORDS>(self.0, slots) };
+        unsafe {
+            crate::emit::leave(self.0, start, end);
         }
         #[cfg(not(tracebraid_keys))]
-        let _ = (ns, end);
+        let _ = (start, end);
     }
 }
 
 /// The return of a body that a panic leaves.
 struct Unwinding {
-    start: u64,
+    start: Stamp,
     point: ReturnPoint,
 }
 
 impl Drop for Unwinding {
+    #[cold]
+    #[inline(never)]
     fn drop(&mut self) {
         self.point.leave(self.start, UNWIND);
     }
 }
 
 /// The same, where a closure emits it.
-struct UnwindingRead<'a, R, L: Fn(u64, End, Option<&R>)> {
-    start: u64,
+struct UnwindingRead<'a, R, L: Fn(Stamp, End, Option<&R>)> {
+    start: Stamp,
     leave: &'a L,
     result: PhantomData<fn(&R)>,
 }
 
-impl<R, L: Fn(u64, End, Option<&R>)> Drop for UnwindingRead<'_, R, L> {
+impl<R, L: Fn(Stamp, End, Option<&R>)> Drop for UnwindingRead<'_, R, L> {
     fn drop(&mut self) {
-        (self.leave)(now() - self.start, UNWIND, None);
+        (self.leave)(self.start, UNWIND, None);
     }
 }
 
 /// Two functions for each number of arguments. The traced side is a tail call that passes on the
-/// registers in which the arguments came: the body stands first, since it may hold `self`.
+/// registers in which the arguments came: the body stands first, since it may hold `self`, and the entry's
+/// stamp behind the arguments.
 macro_rules! calls {
     ($($call:ident $traced:ident $read:ident $traced_read:ident($($argument:ident: $type:ident),*);)*) => {$(
         /// Runs a body, and emits its return where its entry was emitted.
         #[inline(always)]
         #[allow(clippy::too_many_arguments, reason = "as many as a function has")]
         pub fn $call<$($type,)* R>(
-            on: bool,
+            entry: Entry,
             body: impl FnOnce($($type),*) -> R,
             $($argument: $type,)*
             point: impl FnOnce() -> ReturnPoint,
         ) -> R {
-            if on { $traced(body, $($argument,)* point) } else { body($($argument),*) }
+            if entry.is_on() { $traced(body, $($argument,)* entry.stamp(), point) } else { body($($argument),*) }
         }
 
         #[cold]
@@ -118,9 +117,10 @@ macro_rules! calls {
         fn $traced<$($type,)* R>(
             body: impl FnOnce($($type),*) -> R,
             $($argument: $type,)*
+            stamp: Option<Stamp>,
             point: impl FnOnce() -> ReturnPoint,
         ) -> R {
-            let guard = Unwinding { start: now(), point: point() };
+            let guard = Unwinding { start: Stamp::or_now(stamp), point: point() };
             let result = body($($argument),*);
             guard.point.leave(guard.start, None);
             mem::forget(guard);
@@ -131,12 +131,12 @@ macro_rules! calls {
         #[inline(always)]
         #[allow(clippy::too_many_arguments, reason = "as many as a function has")]
         pub fn $read<$($type,)* R>(
-            on: bool,
+            entry: Entry,
             body: impl FnOnce($($type),*) -> R,
             $($argument: $type,)*
-            leave: impl Fn(u64, End, Option<&R>),
+            leave: impl Fn(Stamp, End, Option<&R>),
         ) -> R {
-            if on { $traced_read(body, $($argument,)* leave) } else { body($($argument),*) }
+            if entry.is_on() { $traced_read(body, $($argument,)* entry.stamp(), leave) } else { body($($argument),*) }
         }
 
         #[cold]
@@ -145,13 +145,14 @@ macro_rules! calls {
         fn $traced_read<$($type,)* R>(
             body: impl FnOnce($($type),*) -> R,
             $($argument: $type,)*
-            leave: impl Fn(u64, End, Option<&R>),
+            stamp: Option<Stamp>,
+            leave: impl Fn(Stamp, End, Option<&R>),
         ) -> R {
-            let guard = UnwindingRead { start: now(), leave: &leave, result: PhantomData };
+            let guard = UnwindingRead { start: Stamp::or_now(stamp), leave: &leave, result: PhantomData };
             let result = body($($argument),*);
-            let ns = now() - guard.start;
+            let start = guard.start;
             mem::forget(guard);
-            leave(ns, None, Some(&result));
+            leave(start, None, Some(&result));
             result
         }
     )*};
@@ -171,8 +172,8 @@ calls! {
 
 /// The return of a body that stands in place: it is where this is dropped.
 pub struct Frame<P: Fn() -> ReturnPoint> {
-    /// 0 while off.
-    start: u64,
+    /// None while off.
+    start: Option<Stamp>,
     /// Whether a panic was under way before: the body is then run by a destructor.
     panicking: bool,
     point: P,
@@ -181,8 +182,11 @@ pub struct Frame<P: Fn() -> ReturnPoint> {
 impl<P: Fn() -> ReturnPoint> Frame<P> {
     /// Begins the body.
     #[inline(always)]
-    pub fn new(on: bool, point: P) -> Frame<P> {
-        let (start, panicking) = if on { begin() } else { (0, false) };
+    pub fn new(entry: Entry, point: P) -> Frame<P> {
+        let (start, panicking) = match entry.is_on() {
+            true => begin_frame(entry),
+            false => (None, false),
+        };
         Frame {
             start,
             panicking,
@@ -194,29 +198,29 @@ impl<P: Fn() -> ReturnPoint> Frame<P> {
 impl<P: Fn() -> ReturnPoint> Drop for Frame<P> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.start != 0 {
-            leave_frame((self.point)(), self.start, self.panicking);
+        if let Some(start) = self.start {
+            leave_frame((self.point)(), start, self.panicking);
         }
     }
 }
 
 #[cold]
 #[inline(never)]
-fn begin() -> (u64, bool) {
-    (now().max(1), std::thread::panicking())
+fn begin_frame(entry: Entry) -> (Option<Stamp>, bool) {
+    (Some(Stamp::or_now(entry.stamp())), std::thread::panicking())
 }
 
 #[cold]
 #[inline(never)]
-fn leave_frame(point: ReturnPoint, start: u64, was_panicking: bool) {
+fn leave_frame(point: ReturnPoint, start: Stamp, was_panicking: bool) {
     let unwinds = !was_panicking && std::thread::panicking();
     point.leave(start, if unwinds { UNWIND } else { None });
 }
 
 /// The return of an `async fn`: where its result is there, or where its future is dropped before.
 pub struct Task<R, L: Leave<R>> {
-    /// 0 while off. One word, since every such future holds one.
-    start: u64,
+    /// None while off. One word, since every such future holds one.
+    start: Option<Stamp>,
     leave: L,
     result: PhantomData<fn(&R)>,
 }
@@ -224,7 +228,7 @@ pub struct Task<R, L: Leave<R>> {
 /// What emits the return of a future with this result.
 pub trait Leave<R> {
     /// Emits it, for what began at `start`.
-    fn leave(&self, start: u64, end: End, result: Option<&R>);
+    fn leave(&self, start: Stamp, end: End, result: Option<&R>);
 }
 
 /// The return has no other fields.
@@ -232,7 +236,7 @@ pub struct Plain<P>(P);
 
 impl<R, P: Fn() -> ReturnPoint> Leave<R> for Plain<P> {
     #[inline(always)]
-    fn leave(&self, start: u64, end: End, _: Option<&R>) {
+    fn leave(&self, start: Stamp, end: End, _: Option<&R>) {
         (self.0)().leave(start, end);
     }
 }
@@ -240,35 +244,38 @@ impl<R, P: Fn() -> ReturnPoint> Leave<R> for Plain<P> {
 /// A closure emits it.
 pub struct Read<L>(L);
 
-impl<R, L: Fn(u64, End, Option<&R>)> Leave<R> for Read<L> {
+impl<R, L: Fn(Stamp, End, Option<&R>)> Leave<R> for Read<L> {
     #[cold]
     #[inline(never)]
-    fn leave(&self, start: u64, end: End, result: Option<&R>) {
-        (self.0)(now() - start, end, result);
+    fn leave(&self, start: Stamp, end: End, result: Option<&R>) {
+        (self.0)(start, end, result);
     }
 }
 
 impl<R, P: Fn() -> ReturnPoint> Task<R, Plain<P>> {
     /// Begins the body.
     #[inline(always)]
-    pub fn plain(on: bool, point: P) -> Self {
-        Self::new(on, Plain(point))
+    pub fn plain(entry: Entry, point: P) -> Self {
+        Self::new(entry, Plain(point))
     }
 }
 
-impl<R, L: Fn(u64, End, Option<&R>)> Task<R, Read<L>> {
+impl<R, L: Fn(Stamp, End, Option<&R>)> Task<R, Read<L>> {
     /// Begins a body whose return says what the result was.
     #[inline(always)]
-    pub fn read(on: bool, leave: L) -> Self {
-        Self::new(on, Read(leave))
+    pub fn read(entry: Entry, leave: L) -> Self {
+        Self::new(entry, Read(leave))
     }
 }
 
 impl<R, L: Leave<R>> Task<R, L> {
     #[inline(always)]
-    fn new(on: bool, leave: L) -> Self {
+    fn new(entry: Entry, leave: L) -> Self {
         Task {
-            start: if on { begin().0 } else { 0 },
+            start: match entry.is_on() {
+                true => Some(begin_task(entry)),
+                false => None,
+            },
             leave,
             result: PhantomData,
         }
@@ -277,8 +284,8 @@ impl<R, L: Leave<R>> Task<R, L> {
     /// The body has this result.
     #[inline(always)]
     pub fn finish(self, result: &R) {
-        if self.start != 0 {
-            self.leave.leave(self.start, None, Some(result));
+        if let Some(start) = self.start {
+            self.leave.leave(start, None, Some(result));
         }
         mem::forget(self);
     }
@@ -287,10 +294,16 @@ impl<R, L: Leave<R>> Task<R, L> {
 impl<R, L: Leave<R>> Drop for Task<R, L> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.start != 0 {
-            self.leave.leave(self.start, unfinished(), None);
+        if let Some(start) = self.start {
+            self.leave.leave(start, unfinished(), None);
         }
     }
+}
+
+#[cold]
+#[inline(never)]
+fn begin_task(entry: Entry) -> Stamp {
+    Stamp::or_now(entry.stamp())
 }
 
 /// Why a future ends that has no result.

@@ -13,10 +13,10 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tracebraid::event;
+use tracebraid::{event, tracepoint};
 use tracebraid_ring::{Consumer, Geometry, Region};
 use tracebraid_wire::kind::FieldKind;
-use tracebraid_wire::record::{FieldRef, Fields, Header};
+use tracebraid_wire::record::{Elapsed, FieldRef, Fields, Header};
 use tracebraid_wire::region::{self, WANTED_ALL, WANTED_FILTERED, control};
 use tracebraid_wire::schema::Schema;
 
@@ -235,6 +235,48 @@ fn only_what_passes_its_filter_is_in_the_ring_and_the_others_are_counted() {
     }
     assert_eq!(passing(text, "list == '[3, 7]'"), [3]);
     assert_eq!(passing(text, "bytes ~ '?.' && list ~ '[[]4*'"), [4]);
+}
+
+#[tracepoint]
+fn paused(pause: Duration) {
+    thread::sleep(pause);
+}
+
+#[test]
+fn a_filter_on_how_long_a_body_took_lets_pass_what_the_record_says() {
+    let mut bridge = bridge();
+    let (entry, exit) = (bridge.event("paused"), bridge.event("paused__return"));
+    let shown = FieldKind {
+        kind: tracebraid::Kind::Elapsed,
+        optional: false,
+    };
+    let short = Duration::from_micros(100);
+    let long = Duration::from_millis(40);
+    // With the entry in the rings, whose stamp the return then has, and without.
+    for entries in [WANTED_ALL, 0] {
+        bridge.want(&[
+            (entry, entries, ""),
+            (exit, WANTED_FILTERED, "ns > 30000000"),
+        ]);
+        for _ in 0..5 {
+            paused(short);
+            paused(long);
+        }
+        let mut returns = 0;
+        for (event, body) in bridge.records() {
+            if event == exit {
+                let Some((_, FieldRef::Elapsed(elapsed))) = Fields::new(&body).next(shown) else {
+                    panic!("{body:?}");
+                };
+                assert!(
+                    matches!(elapsed, Elapsed::Nanoseconds(30_000_001..)),
+                    "{elapsed:?}"
+                );
+                returns += 1;
+            }
+        }
+        assert!(returns >= 5, "{returns}");
+    }
 }
 
 /// Threads that hit at once.

@@ -15,6 +15,7 @@ use crate::event::Value;
 pub fn type_name(kind: FieldKind) -> String {
     match (kind.kind, kind.optional) {
         (Kind::Formatted, _) => "str".to_owned(),
+        (Kind::Elapsed, false) => Kind::U64.name().to_owned(),
         (kind, true) => format!("Option<{}>", kind.name()),
         (kind, false) => kind.name().to_owned(),
     }
@@ -73,7 +74,7 @@ pub(super) fn slot_value(kind: FieldKind, slots: &[u64]) -> Value {
         Kind::U8 => Value::Unsigned(u64::from(low as u8)),
         Kind::U16 => Value::Unsigned(u64::from(low as u16)),
         Kind::U32 => Value::Unsigned(u64::from(low as u32)),
-        Kind::U64 => Value::Unsigned(low),
+        Kind::U64 | Kind::Elapsed => Value::Unsigned(low),
         Kind::I8 => Value::Signed(i64::from(low as i8)),
         Kind::I16 => Value::Signed(i64::from(low as i16)),
         Kind::I32 => Value::Signed(i64::from(low as i32)),

@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tracebraid::{Options, event};
+use tracebraid::{Options, event, tracepoint};
 
 const VARIABLE: &str = "BRIDGE_RING_PROGRAM";
 
@@ -107,6 +107,14 @@ fn kinds(number: u64) {
         place = std::ptr::without_provenance::<u8>(0x1000 + number as usize),
         list = ?[number, 7],
     );
+}
+
+/// What `took` takes.
+pub(crate) const PAUSE: Duration = Duration::from_millis(60);
+
+#[tracepoint(provider = "app")]
+fn took() {
+    thread::sleep(PAUSE);
 }
 
 /// Waits for a line.
@@ -476,7 +484,7 @@ fn program(name: &str, arguments: &[&str]) {
                         say("done");
                     }
                     "slow" => {
-                        event!(app::took, ns = 90_000_000_u64);
+                        took();
                         say("done");
                     }
                     "" => break,

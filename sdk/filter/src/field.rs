@@ -46,7 +46,7 @@ impl Type {
             Kind::U8 => Type::Unsigned { bytes: 1 },
             Kind::U16 => Type::Unsigned { bytes: 2 },
             Kind::U32 => Type::Unsigned { bytes: 4 },
-            Kind::U64 | Kind::Pointer => Type::Unsigned { bytes: 8 },
+            Kind::U64 | Kind::Pointer | Kind::Elapsed => Type::Unsigned { bytes: 8 },
             Kind::U128 => Type::Unsigned { bytes: 16 },
             Kind::I8 => Type::Signed { bytes: 1 },
             Kind::I16 => Type::Signed { bytes: 2 },

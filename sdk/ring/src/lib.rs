@@ -32,14 +32,24 @@ pub use region::Region;
 
 /// What became of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
 pub enum Appended {
-    /// It is in the ring.
-    Yes = 0,
+    /// It is in the ring, and this is its time.
+    Yes(u64),
     /// The ring was full: nothing was written. The caller counts it.
-    Full = 1,
+    Full,
     /// This thread cannot append here (no rseq, a CPU without a ring): use the locked rings.
-    Elsewhere = 2,
+    Elsewhere,
+}
+
+impl Appended {
+    /// The time of the record, where there is one.
+    #[inline]
+    pub fn time(self) -> Option<u64> {
+        match self {
+            Appended::Yes(time) => Some(time),
+            Appended::Full | Appended::Elsewhere => None,
+        }
+    }
 }
 
 /// What happens when a ring is full.

@@ -117,7 +117,7 @@ impl LockedProducer {
         control
             .head
             .store(head.wrapping_add(bytes), Ordering::Release);
-        Appended::Yes
+        Appended::Yes(time)
     }
 }
 

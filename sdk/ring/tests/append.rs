@@ -84,7 +84,7 @@ fn write(producer: &Producer, thread: u64, events: u64) -> u64 {
     for index in 0..events {
         let record = [5, 0, index, thread, index ^ 0xabcd_ef01];
         match producer.append(&record, now()) {
-            Appended::Yes => {}
+            Appended::Yes(_) => {}
             Appended::Full => {
                 lost += 1;
                 thread::yield_now();
@@ -149,5 +149,40 @@ fn an_overwriting_ring_holds_the_newest_records_in_order() {
             newest.extend(seen.last().copied());
         }
         assert_eq!(newest.into_iter().max(), Some(10_000));
+    }
+}
+
+#[test]
+fn an_append_hands_back_the_time_of_its_record() {
+    for area in areas() {
+        for mode in [Mode::Discard, Mode::Overwrite] {
+            for clock in [Clock::Tsc, Clock::Given] {
+                let producer = producer(mode, clock, area, 16 * 1024);
+                let mut told = Vec::new();
+                for index in 0..50 {
+                    let record = [3 | 1 << 16, 0, index];
+                    // One given time is before the last.
+                    let given = 1_000 + index - if index == 20 { 10 } else { 0 };
+                    loop {
+                        match producer.append(&record, given) {
+                            Appended::Yes(time) => break told.push(time),
+                            Appended::Elsewhere => assert!(producer.prepare_thread()),
+                            Appended::Full => panic!("fifty records fit"),
+                        }
+                    }
+                }
+                let mut written = vec![0; told.len()];
+                for ring in 0..cpus() {
+                    let mut consumer = Consumer::new(producer.region(), ring);
+                    let each = |record: &[u64]| written[record[2] as usize] = record[1];
+                    match mode {
+                        Mode::Discard => consumer.peek(each).unwrap(),
+                        Mode::Overwrite => consumer.snapshot(each).unwrap(),
+                    }
+                }
+                assert_eq!(told, written, "{mode:?} {clock:?}");
+                assert!(told.iter().all(|&time| time != 0));
+            }
+        }
     }
 }

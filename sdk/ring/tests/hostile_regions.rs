@@ -127,7 +127,7 @@ fn fill(region: &'static Region, mode: Mode, records: u64) {
         let words = 2 + index % 9;
         let mut record = vec![words | 1 << 16 | 5 << 32, 0];
         record.resize(words as usize, index);
-        assert_eq!(producer.append(&record, 1, || index), Appended::Yes);
+        assert_eq!(producer.append(&record, 1, || index), Appended::Yes(index));
     }
 }
 
@@ -235,7 +235,10 @@ fn an_impossible_length_is_said_with_its_place_and_the_other_rings_read_on() {
     let _alone = alone();
     let region = region();
     let other = LockedProducer::new(region, 1, 1, Mode::Discard);
-    assert_eq!(other.append(&[3 | 1 << 16, 0, 9], 1, || 4), Appended::Yes);
+    assert_eq!(
+        other.append(&[3 | 1 << 16, 0, 9], 1, || 4),
+        Appended::Yes(4)
+    );
     for length in [0, 1, 12, 0xffff_u64] {
         let words = Words::of(region);
         let control = region.control(0);

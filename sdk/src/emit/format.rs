@@ -24,7 +24,11 @@ const PANICKED: &str = "<panicked>";
 ///
 /// # Safety
 /// `slots` are those of a hit of `row`.
-pub(super) unsafe fn with_text(row: HotRow, slots: *const u64, then: impl FnOnce(*mut u64)) {
+pub(super) unsafe fn with_text<T>(
+    row: HotRow,
+    slots: *const u64,
+    then: impl FnOnce(*mut u64) -> Option<T>,
+) -> Option<T> {
     let schema = row.schema();
     // SAFETY: a schema has its number of fields at byte 7 and then one byte a kind.
     let kinds = unsafe { std::slice::from_raw_parts(schema.add(8), schema.add(7).read().into()) };
@@ -37,13 +41,9 @@ pub(super) unsafe fn with_text(row: HotRow, slots: *const u64, then: impl FnOnce
     let mut copy = [0u64; MAX_FIELDS * MAX_SLOTS];
     let mut at = 0;
     for &byte in kinds {
-        let Some(kind) = FieldKind::from_byte(byte) else {
-            return;
-        };
+        let kind = FieldKind::from_byte(byte)?;
         let count = kind.slot_count();
-        let Some(place) = copy.get_mut(at..at + count) else {
-            return;
-        };
+        let place = copy.get_mut(at..at + count)?;
         for (index, word) in place.iter_mut().enumerate() {
             // SAFETY: the hit has as many slots as the kinds say.
             *word = unsafe { slots.add(at + index).read() };
@@ -66,7 +66,7 @@ pub(super) unsafe fn with_text(row: HotRow, slots: *const u64, then: impl FnOnce
         }
         to_format -= usize::from(kind.kind == Kind::Formatted);
     }
-    then(copy.as_mut_ptr());
+    then(copy.as_mut_ptr())
 }
 
 /// # Safety

@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::sync::{Mutex, TryLockError};
 
-use tracebraid_ring::{Clock, Consumer, Region};
+use tracebraid_ring::{Consumer, Region};
 use tracebraid_wire::record::Header;
 
-use super::clock::Ticks;
+use super::clock::{Line, Ticks};
 use super::{listing, page, service};
 use crate::error::{Error, ErrorKind, Result};
 use crate::recorded::Recorded;
@@ -58,16 +58,12 @@ pub fn drain(mut each: impl FnMut(&Recorded<'_>)) -> Result<usize> {
         return Ok(0);
     };
 
-    let now = Ticks::now();
+    let line = Line::through(rings.clock(), reader.began, Ticks::now());
     let mut records: Vec<(u64, Vec<u64>)> = Vec::new();
     for consumer in &mut reader.consumers {
         let until = consumer.head();
         let taken = consumer.drain(until, |record| {
-            let time = match rings.clock() {
-                Clock::Tsc => reader.began.interpolate(now, record[1]),
-                Clock::Given => record[1],
-            };
-            records.push((time, record.to_vec()));
+            records.push((line.at(record[1]), record.to_vec()));
         });
         reader.damaged += usize::from(taken.is_err());
     }
@@ -81,7 +77,13 @@ pub fn drain(mut each: impl FnMut(&Recorded<'_>)) -> Result<usize> {
         let Some(point) = known.get(&header.event) else {
             continue;
         };
-        each(&Recorded::new(&point.0, *time, header.tid, &record[2..]));
+        each(&Recorded::new(
+            &point.0,
+            *time,
+            header.tid,
+            &record[2..],
+            line,
+        ));
         shown += 1;
     }
     Ok(shown)

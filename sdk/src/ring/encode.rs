@@ -3,13 +3,16 @@
 //! One pass over the kinds, into a buffer on the stack: what a record needs is known before the append,
 //! which is one restartable sequence and must only copy. A text may take what the other fields leave,
 //! and is cut there; fields of fixed size always find room.
+//!
+//! The append reads the buffer word by word, so it is written by whole words only: a processor hands a load
+//! the data of one earlier store, and one that needs two of them waits until both are in the cache. So the
+//! word that is begun is kept in a register, and stored anew whenever something was added to it.
 
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
-use std::ptr;
 
-use tracebraid_wire::kind::{FieldKind, Kind, MAX_SLOTS};
+use tracebraid_wire::kind::{FieldKind, Kind, MAX_SLOTS, OPTIONAL};
 use tracebraid_wire::record::HEADER;
 
 use crate::fields::MAX_FIELDS;
@@ -22,59 +25,65 @@ const FIXED: usize = 8 * MAX_SLOTS;
 /// Fields of a record at most: of a tracepoint made at run time, some more than macros take.
 pub(crate) const MOST_FIELDS: usize = MAX_FIELDS + 8;
 
-const _: () = assert!(HEADER + MOST_FIELDS * FIXED < WORDS * 8);
+/// Up to here texts need no look at what has to find room behind them.
+const NEAR: usize = WORDS * 8 - MOST_FIELDS * FIXED;
 
-/// What to do with a field of some kind.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
-    /// One slot, so many bytes wide.
-    Word(u8),
-    /// Two slots of 8 bytes.
-    Wide,
-    /// Seconds and nanoseconds.
-    Duration,
-    /// Address and length.
-    Text,
-    /// Perhaps nothing: a byte, then the required form.
-    Optional,
-    /// The byte of a kind, then its form.
-    Any,
-    /// No kind.
-    None,
-}
+const _: () = assert!(HEADER < NEAR);
 
-/// By the byte of a kind.
-static FORMS: [Form; 256] = {
-    let mut forms = [Form::None; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        if let Some(field) = FieldKind::from_byte(byte as u8) {
-            forms[byte] = if field.optional {
-                Form::Optional
-            } else {
-                required(field.kind)
-            };
-        }
-        byte += 1;
+/// What to do with a field: how many bytes wide its (last) slot is, or [`TEXT`].
+type Form = u8;
+
+/// The bits of a form that are a width.
+const WIDTH: Form = 15;
+/// A slot of 8 bytes goes before.
+const TWO: Form = 16;
+/// Address and length.
+const TEXT: Form = 32;
+/// The byte of a kind, then its slots: three in all.
+const ANY: Form = 64;
+
+/// By the byte of a kind, without [`OPTIONAL`]. Forms are told apart bit by bit: as a `match` on kinds this
+/// was a jump through a table, which cost an event with one text 2 ns of 22.
+static FORMS: [Form; OPTIONAL as usize] = {
+    let mut forms = [0; OPTIONAL as usize];
+    let mut kinds = Kind::ALL;
+    while let [kind, rest @ ..] = kinds {
+        forms[*kind as usize] = form(*kind);
+        kinds = rest;
     }
     forms
 };
 
-const fn required(kind: Kind) -> Form {
-    match kind {
-        Kind::Str | Kind::Bytes | Kind::Formatted => Form::Text,
-        Kind::U128 | Kind::I128 => Form::Wide,
-        Kind::Duration => Form::Duration,
-        Kind::Any => Form::Any,
-        _ => Form::Word(kind.slots()[0].unsigned_abs()),
+const fn form(kind: Kind) -> Form {
+    let field = FieldKind {
+        kind,
+        optional: false,
+    };
+    if field.is_text_or_bytes() {
+        return TEXT;
     }
+    if matches!(kind, Kind::Any) {
+        return ANY;
+    }
+    match *kind.slots() {
+        [width] => width.unsigned_abs(),
+        [8 | -8, width] => TWO | width.unsigned_abs(),
+        _ => panic!("a form for each kind"),
+    }
+}
+
+/// How far a record is written.
+#[derive(Clone, Copy)]
+struct Cursor {
+    /// Bytes, header included.
+    at: usize,
+    /// The word that `at` is in, as far as it is written.
+    begun: u64,
 }
 
 /// The words of a record in the making. Word 0 and 1 are the header.
 pub(crate) struct Encoder {
     words: [MaybeUninit<u64>; WORDS],
-    /// Bytes written, header included.
-    bytes: usize,
 }
 
 impl Encoder {
@@ -82,109 +91,107 @@ impl Encoder {
     pub(crate) fn new() -> Encoder {
         Encoder {
             words: [MaybeUninit::uninit(); WORDS],
-            bytes: HEADER,
         }
     }
 
-    /// Writes the fields of these kinds.
+    /// Writes the fields of these kinds: the record, and how many words it has. Those of the header are not
+    /// written. `None` where the record becomes a long one, for which there is [`cut`](Self::cut).
     ///
     /// # Safety
-    /// The slots are those of a hit with these kinds, at most [`MOST_FIELDS`], and the addresses in them
-    /// are alive.
+    /// Each byte is that of a kind, with or without [`OPTIONAL`]; the slots are those of a hit with these
+    /// kinds, at most [`MOST_FIELDS`], and the addresses in them are alive.
     #[inline(always)]
-    pub(crate) unsafe fn fields(&mut self, kinds: &[u8], mut slots: *const u64) {
-        let mut left = kinds.len();
-        for &byte in kinds {
-            left -= 1;
+    pub(crate) unsafe fn whole(
+        &mut self,
+        kinds: &[u8],
+        slots: *const u64,
+    ) -> Option<(*mut u64, usize)> {
+        // SAFETY: the caller's promise.
+        unsafe { self.fields::<false>(kinds, slots) }
+    }
+
+    /// The same for records of any length: texts that do not fit are cut.
+    ///
+    /// # Safety
+    /// As for [`whole`](Self::whole).
+    pub(crate) unsafe fn cut(
+        &mut self,
+        kinds: &[u8],
+        slots: *const u64,
+    ) -> Option<(*mut u64, usize)> {
+        // SAFETY: the caller's promise.
+        unsafe { self.fields::<true>(kinds, slots) }
+    }
+
+    /// # Safety
+    /// As for [`whole`](Self::whole).
+    #[inline(always)]
+    unsafe fn fields<const CUTS: bool>(
+        &mut self,
+        kinds: &[u8],
+        mut slots: *const u64,
+    ) -> Option<(*mut u64, usize)> {
+        let mut cursor = Cursor {
+            at: HEADER,
+            begun: 0,
+        };
+        let mut kinds = kinds.iter();
+        while let Some(&byte) = kinds.next() {
             // SAFETY: the hit has as many slots as the kinds say; a field of fixed size has room, since
             // texts leave it.
             unsafe {
-                slots = match FORMS[usize::from(byte)] {
-                    Form::Optional => self.optional(byte, slots, left),
-                    Form::Any => self.any(slots, left),
-                    form => self.field(form, slots, left),
+                let mut form = FORMS[usize::from(byte & !OPTIONAL)];
+                // Slots behind the value's own.
+                let mut unused = 0;
+                if byte & OPTIONAL != 0 {
+                    // A presence slot, or an address that is null without a value.
+                    let present = slots.read() != 0;
+                    cursor = self.put(cursor, present.into(), 1);
+                    slots = slots.add(usize::from(form & TEXT == 0));
+                    if !present {
+                        slots = slots.add(if form & (TEXT | TWO) == 0 { 1 } else { 2 });
+                        continue;
+                    }
+                }
+                if form & ANY != 0 {
+                    let byte = slots.read() as u8;
+                    cursor = self.put(cursor, byte.into(), 1);
+                    let Some(of) = FieldKind::of_any(byte) else {
+                        slots = slots.add(3);
+                        continue;
+                    };
+                    form = FORMS[of.kind as usize];
+                    slots = slots.add(1);
+                    unused = usize::from(form & (TEXT | TWO) == 0);
+                }
+                if form & TEXT != 0 {
+                    let address = slots.read() as usize as *const u8;
+                    let length = slots.add(1).read() as usize;
+                    if CUTS {
+                        let room = WORDS * 8 - FIXED * kinds.len() - text_start(cursor.at);
+                        let full = length.min(u32::MAX as usize);
+                        cursor = self.text(cursor, address, length.min(room), full);
+                    } else if cursor.at + length <= NEAR {
+                        cursor = self.text(cursor, address, length, length);
+                    } else {
+                        return None;
+                    }
+                    slots = slots.add(2);
+                    continue;
+                }
+                if form & TWO != 0 {
+                    cursor = self.put(cursor, slots.read(), 8);
+                    slots = slots.add(1);
+                }
+                let width = usize::from(form & WIDTH);
+                cursor = match width {
+                    8 => self.put(cursor, slots.read(), 8),
+                    _ => self.put(cursor, slots.read(), width),
                 };
+                slots = slots.add(1 + unused);
             }
         }
-    }
-
-    /// # Safety
-    /// As for [`fields`](Self::fields): `slots` are those of the field, `left` follow it.
-    #[inline(always)]
-    unsafe fn field(&mut self, form: Form, slots: *const u64, left: usize) -> *const u64 {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match form {
-                Form::Word(width) => {
-                    self.put(slots.read(), width.into());
-                    slots.add(1)
-                }
-                Form::Text => {
-                    self.text(
-                        slots.read() as usize as *const u8,
-                        slots.add(1).read() as usize,
-                        left,
-                    );
-                    slots.add(2)
-                }
-                Form::Wide => {
-                    self.put(slots.read(), 8);
-                    self.put(slots.add(1).read(), 8);
-                    slots.add(2)
-                }
-                Form::Duration => {
-                    self.put(slots.read(), 8);
-                    self.put(slots.add(1).read(), 4);
-                    slots.add(2)
-                }
-                Form::Optional | Form::Any | Form::None => slots,
-            }
-        }
-    }
-
-    /// # Safety
-    /// As for [`field`](Self::field).
-    #[inline(always)]
-    unsafe fn any(&mut self, slots: *const u64, left: usize) -> *const u64 {
-        // SAFETY: three slots: the byte of a kind, and the slots of a value of it.
-        unsafe {
-            let byte = slots.read() as u8;
-            self.put(byte.into(), 1);
-            self.field(FORMS[usize::from(byte)], slots.add(1), left);
-            slots.add(3)
-        }
-    }
-
-    /// # Safety
-    /// As for [`field`](Self::field).
-    unsafe fn optional(&mut self, byte: u8, slots: *const u64, left: usize) -> *const u64 {
-        let Some(field) = FieldKind::from_byte(byte) else {
-            return slots;
-        };
-        // SAFETY: an optional field has a presence slot, or an address that is null without a value; the
-        // field's slots follow or are these.
-        unsafe {
-            let present = slots.read() != 0;
-            self.put(present.into(), 1);
-            if present {
-                self.field(
-                    required(field.kind),
-                    slots.add(field.has_presence_slot().into()),
-                    left,
-                );
-            }
-            slots.add(field.slot_count())
-        }
-    }
-
-    /// The finished words.
-    #[inline(always)]
-    pub(crate) fn finish(&mut self, header: impl FnOnce(u16) -> u64) -> &[u64] {
-        let words = self.bytes.div_ceil(8);
-        self.words[0].write(header(words as u16));
-        self.words[1].write(0);
-        // SAFETY: the header and every word up to `bytes` were written.
-        unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast(), words) }
+        Some((self.words.as_mut_ptr().cast(), cursor.at.div_ceil(8)))
     }
 
     /// Writes the low `width` bytes (1, 2, 4, 8) at their alignment. The rest of the word they are in is
@@ -193,105 +200,152 @@ impl Encoder {
     /// # Safety
     /// There is room.
     #[inline(always)]
-    unsafe fn put(&mut self, value: u64, width: usize) {
-        let start = (self.bytes + width - 1) & !(width - 1);
-        self.bytes = start + width;
-        debug_assert!(self.bytes <= WORDS * 8);
-        // SAFETY: within the buffer; a word that is begun was written whole, as was its beginning.
-        unsafe {
-            let buffer = self.words.as_mut_ptr();
-            let word = buffer.add(start / 8).cast::<u64>();
-            if start.is_multiple_of(8) {
-                let mask = u64::MAX >> (64 - 8 * width);
-                word.write(value & mask);
-                return;
-            }
-            let place = buffer.cast::<u8>().add(start);
-            match width {
-                1 => place.write(value as u8),
-                2 => place.cast::<u16>().write(value as u16),
-                _ => place.cast::<u32>().write(value as u32),
-            }
+    unsafe fn put(&mut self, cursor: Cursor, value: u64, width: usize) -> Cursor {
+        let start = (cursor.at + width - 1) & !(width - 1);
+        let value = value & (u64::MAX >> (64 - 8 * width));
+        let begun = match start % 8 {
+            0 => value,
+            before => cursor.begun | value << (8 * before),
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.store(start, begun) };
+        Cursor {
+            at: start + width,
+            begun,
         }
     }
 
-    /// Writes two numbers of 4 bytes; by one store where they are a word, which is read back as one.
+    /// Stores the word that byte `at` is in.
     ///
     /// # Safety
-    /// There is room.
+    /// It is in the buffer.
     #[inline(always)]
-    unsafe fn lengths(&mut self, both: u64) {
+    unsafe fn store(&mut self, at: usize, word: u64) {
+        debug_assert!(at < WORDS * 8);
         // SAFETY: the caller's promise.
         unsafe {
-            if (self.bytes + 3) & 4 == 0 {
-                self.put(both, 8);
-            } else {
-                self.put(both & u64::from(u32::MAX), 4);
-                self.put(both >> 32, 4);
-            }
-        }
+            self.words
+                .as_mut_ptr()
+                .add(at / 8)
+                .cast::<u64>()
+                .write(word)
+        };
     }
 
     /// # Safety
-    /// `length` bytes at `address` are alive; `left` fields follow.
+    /// `length` bytes at `address` are alive, and there is room for them.
     #[inline(always)]
-    unsafe fn text(&mut self, address: *const u8, length: usize, left: usize) {
-        let start = ((self.bytes + 3) & !3) + 8;
-        let room = WORDS * 8 - FIXED * left - start;
-        let kept = length.min(room);
-        let full = length.min(u32::MAX as usize);
-        // SAFETY: there is room for the two lengths and what is kept: every field before left `FIXED`
-        // bytes for this one.
+    unsafe fn text(
+        &mut self,
+        cursor: Cursor,
+        mut address: *const u8,
+        length: usize,
+        full: usize,
+    ) -> Cursor {
+        let start = text_start(cursor.at);
+        let end = start + length;
+        let (mut at, mut left) = (start, length);
+        let mut begun = 0;
+        // SAFETY: there is room for the two lengths and the text, which is read within its length.
         unsafe {
-            self.lengths(kept as u64 | (full as u64) << 32);
-            let place = self.words.as_mut_ptr().cast::<u8>().add(start);
-            if kept > 0 {
-                // The text may not fill its last word.
-                let last = (start + kept - 1) & !7;
-                if last >= start {
-                    self.words
-                        .as_mut_ptr()
-                        .cast::<u8>()
-                        .add(last)
-                        .cast::<u64>()
-                        .write(0);
-                }
-                copy(place, address, kept);
+            if start.is_multiple_of(8) {
+                self.store(start - 8, length as u64 | (full as u64) << 32);
+            } else {
+                let cursor = self.put(cursor, length as u64, 4);
+                let cursor = self.put(cursor, full as u64, 4);
+                // Up to the next word, and on from there.
+                let first = length.min(4);
+                begun = cursor.begun | short(address, first) << 32;
+                self.store(start, begun);
+                address = address.add(first);
+                at += 4;
+                left -= first;
+            }
+            if left > 0 {
+                begun = self.bytes(at, address, left);
             }
         }
-        self.bytes = start + kept;
+        Cursor { at: end, begun }
+    }
+
+    /// Writes bytes from the beginning of a word on. The last word, where it is not full.
+    ///
+    /// # Safety
+    /// There are so many, and there is room.
+    #[inline(always)]
+    unsafe fn bytes(&mut self, at: usize, from: *const u8, length: usize) -> u64 {
+        let whole = length & !7;
+        // SAFETY: within both, as the length says.
+        unsafe {
+            let to = self.words.as_mut_ptr().add(at / 8).cast::<u8>();
+            let copy = |at: usize| copy::<[u64; 2]>(to.add(at), from.add(at));
+            let mut done = 0;
+            while done + 32 <= whole {
+                copy(done);
+                copy(done + 16);
+                done += 32;
+            }
+            if whole & 16 != 0 {
+                copy(done);
+                done += 16;
+            }
+            if whole & 8 != 0 {
+                self::copy::<u64>(to.add(done), from.add(done));
+            }
+            if length == whole {
+                return 0;
+            }
+            let last = match whole {
+                0 => short(from, length),
+                // The last eight bytes, without those that were copied.
+                _ => {
+                    let last = from.add(length - 8).cast::<u64>().read_unaligned();
+                    last >> (8 * (8 - length % 8))
+                }
+            };
+            to.add(whole).cast::<u64>().write(last);
+            last
+        }
     }
 }
 
-/// Copies `length` bytes, not 0, short ones without a call: loads and stores that may overlap.
+/// Where a text's bytes begin, if the record is written up to `at`: behind two lengths of four bytes.
+const fn text_start(at: usize) -> usize {
+    ((at + 3) & !3) + 8
+}
+
+/// Copies a `T`.
 ///
 /// # Safety
-/// Both places have that many bytes and do not overlap.
+/// Both places have that many bytes.
 #[inline(always)]
-unsafe fn copy(to: *mut u8, from: *const u8, length: usize) {
-    /// Two of `T`, one at each end.
-    #[inline(always)]
-    unsafe fn ends<T>(to: *mut u8, from: *const u8, length: usize) {
-        // SAFETY: the caller has `length >= size_of::<T>()` bytes in both places.
-        unsafe {
-            let at = length - size_of::<T>();
-            let (first, last) = (
-                from.cast::<T>().read_unaligned(),
-                from.add(at).cast::<T>().read_unaligned(),
-            );
-            to.cast::<T>().write_unaligned(first);
-            to.add(at).cast::<T>().write_unaligned(last);
-        }
-    }
-    // SAFETY: every access is within the first or the last bytes of both.
+unsafe fn copy<T>(to: *mut u8, from: *const u8) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        to.cast::<T>()
+            .write_unaligned(from.cast::<T>().read_unaligned())
+    };
+}
+
+/// Fewer than eight bytes as a word, the first one lowest, zeros above.
+///
+/// # Safety
+/// There are so many.
+#[inline(always)]
+unsafe fn short(from: *const u8, length: usize) -> u64 {
+    // SAFETY: every access is within the first or the last bytes; where two overlap they agree.
     unsafe {
         match length {
-            17..=32 => ends::<[u64; 2]>(to, from, length),
-            8..=16 => ends::<u64>(to, from, length),
-            4..=7 => ends::<u32>(to, from, length),
-            2..=3 => ends::<u16>(to, from, length),
-            1 => to.write(from.read()),
-            _ => ptr::copy_nonoverlapping(from, to, length),
+            0 => 0,
+            1 => from.read().into(),
+            2..=3 => {
+                let last = u64::from(from.add(length - 2).cast::<u16>().read_unaligned());
+                u64::from(from.cast::<u16>().read_unaligned()) | last << (8 * (length - 2))
+            }
+            _ => {
+                let last = u64::from(from.add(length - 4).cast::<u32>().read_unaligned());
+                u64::from(from.cast::<u32>().read_unaligned()) | last << (8 * (length - 4))
+            }
         }
     }
 }

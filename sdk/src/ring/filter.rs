@@ -128,7 +128,7 @@ impl Hit<'_> {
             Kind::U8 | Kind::Bool => Value::Unsigned((low as u8).into()),
             Kind::U16 => Value::Unsigned((low as u16).into()),
             Kind::U32 | Kind::Char => Value::Unsigned((low as u32).into()),
-            Kind::U64 | Kind::Pointer => Value::Unsigned(low),
+            Kind::U64 | Kind::Pointer | Kind::Elapsed => Value::Unsigned(low),
             Kind::I8 => Value::Signed((low as i8).into()),
             Kind::I16 => Value::Signed((low as i16).into()),
             Kind::I32 => Value::Signed((low as i32).into()),

@@ -22,6 +22,7 @@ pub(crate) mod service;
 mod sharing;
 mod snapshot;
 
+pub(crate) use clock::{Line, known as clock_known, nanoseconds_since, ticks};
 pub use drain::{drain, lost};
 #[cfg(feature = "tracing")]
 pub(crate) use encode::MOST_FIELDS;
@@ -35,51 +36,99 @@ use std::io;
 use std::slice;
 use std::sync::atomic::Ordering;
 
-use tracebraid_ring::thread;
-use tracebraid_wire::record::{Header, INTRODUCTION, Introduction};
-use tracebraid_wire::table::POINT_WORDS;
+use tracebraid_ring::{Clock, thread};
+use tracebraid_wire::record::{Elapsed, Header, INTRODUCTION, Introduction};
 
-use crate::fields::HEADER_WORDS;
+use crate::stamp::Stamp;
 use crate::state::{HotRow, State};
 use encode::Encoder;
 use rings::Rings;
 
-/// Appends an event whose fields are all words, where that needs nothing else to be done. Whether it was
-/// taken care of: what finds its ring full is lost and counted.
-///
-/// # Safety
-/// `slots` are those of a hit of `row`; the two words in front of them are free.
-#[inline(always)]
-pub(crate) unsafe fn append_straight(row: HotRow, state: &State, slots: *mut u64) -> bool {
-    let thread = thread::known();
-    let Some(rings) = page::straight().filter(|_| row.flags() == POINT_WORDS && thread != 0) else {
-        return false;
-    };
-    let words = HEADER_WORDS + row.fields();
-    let event = state.event.load(Ordering::Relaxed) as u16;
-    // SAFETY: the caller's promise; a hit has at most `MAX_FIELDS` fields.
-    unsafe {
-        let record = slots.sub(HEADER_WORDS);
-        record.write(Header::word(words as u16, event, thread));
-        rings.append_straight(record, words);
-    }
-    true
+/// The process's own rings, where an append is one sequence that reads the counter and refuses when full,
+/// and nothing else is to be done.
+#[derive(Clone, Copy)]
+pub(crate) struct Straight {
+    rings: &'static Rings,
+    thread: u32,
 }
 
-/// Appends an event.
+/// The straight way, where it goes: not before a thread's first event, and not for every kind of rings.
+#[inline(always)]
+pub(crate) fn straight() -> Option<Straight> {
+    let thread = thread::known();
+    let rings = page::straight()?;
+    (thread != 0).then_some(Straight { rings, thread })
+}
+
+impl Straight {
+    /// Appends a record that is written but for its header; where it finds its ring full it is lost, and
+    /// counted. Its stamp.
+    ///
+    /// # Safety
+    /// It has `words` words, 2 to 256.
+    #[inline(always)]
+    pub(crate) unsafe fn append(
+        self,
+        state: &State,
+        record: *mut u64,
+        words: usize,
+    ) -> Option<Stamp> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            record.write(self.header(state) | words as u64);
+            self.rings.append_straight(record, words)
+        }
+    }
+
+    /// The first word of a record of 0 words.
+    #[inline(always)]
+    fn header(self, state: &State) -> u64 {
+        Header::word(0, state.event.load(Ordering::Relaxed) as u16, self.thread)
+    }
+
+    /// Appends an event of any kinds of fields.
+    ///
+    /// # Safety
+    /// `slots` are those of a hit of `row`, with all text made; the first one of a return is in ticks.
+    #[inline(never)]
+    pub(crate) unsafe fn encode(
+        self,
+        row: HotRow,
+        state: &State,
+        slots: *const u64,
+    ) -> Option<Stamp> {
+        let header = self.header(state);
+        let mut record = Encoder::new();
+        // SAFETY: the schema has one byte a kind from byte 8 on, which the expansion of this SDK has written;
+        // the slots are those of such fields. A record of the encoder has no more than `encode::WORDS` words.
+        unsafe {
+            let kinds = slice::from_raw_parts(row.schema().add(8), row.fields());
+            let Some((record, words)) = record.whole(kinds, slots) else {
+                return append(row, state, slots);
+            };
+            record.write(header | words as u64);
+            self.rings.append_straight(record, words)
+        }
+    }
+}
+
+/// What a record in this process's rings says of how long ago something began.
+pub(crate) fn elapsed_since(start: Stamp) -> Elapsed {
+    start.elapsed(clock::known().unwrap_or(Clock::Given))
+}
+
+/// Appends an event. Its stamp, where it found room.
 ///
 /// # Safety
-/// `slots` are those of a hit of `row`, with all text made.
+/// `slots` are those of a hit of `row`, with all text made and the word of a record in a return's first.
 #[inline(never)]
-pub(crate) unsafe fn append(row: HotRow, state: &State, slots: *const u64) {
+pub(crate) unsafe fn append(row: HotRow, state: &State, slots: *const u64) -> Option<Stamp> {
     if thread::known() == 0 && thread::is_shared() {
         // SAFETY: the caller's promise.
         return unsafe { sharing::append(row, state, slots) };
     }
     let event = state.event.load(Ordering::Relaxed) as u16;
-    let Some(rings) = page::of_event(event) else {
-        return;
-    };
+    let rings = page::of_event(event)?;
     let thread = match thread::known() {
         0 => introduce(rings, false),
         id => id,
@@ -88,11 +137,12 @@ pub(crate) unsafe fn append(row: HotRow, state: &State, slots: *const u64) {
     // SAFETY: the schema has one byte a kind from byte 8 on; the slots are those of such fields. A record
     // of the encoder has no more than `encode::WORDS` words.
     unsafe {
-        record.fields(
-            slice::from_raw_parts(row.schema().add(8), row.fields()),
-            slots,
-        );
-        rings.append(record.finish(|words| Header::word(words, event, thread)));
+        let kinds = slice::from_raw_parts(row.schema().add(8), row.fields());
+        let (record, words) = record.cut(kinds, slots)?;
+        record.write(Header::word(words as u16, event, thread));
+        // The time is written by the append.
+        record.add(1).write(0);
+        rings.append(slice::from_raw_parts(record, words))
     }
 }
 

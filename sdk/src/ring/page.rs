@@ -16,7 +16,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use tracebraid_ring::thread;
-use tracebraid_ring::{Clock, Geometry, Mode, Region};
+use tracebraid_ring::{Geometry, Mode, Region};
 use tracebraid_wire::region::{self, Group, control};
 
 use super::directory::{self, word};
@@ -65,8 +65,6 @@ static REGION: AtomicPtr<Region> = AtomicPtr::new(ptr::null_mut());
 /// The setup, for children: ring bytes, and the rest packed.
 static RING_BYTES: AtomicUsize = AtomicUsize::new(0);
 static CHOICES: AtomicU64 = AtomicU64::new(0);
-/// The clock, as the region's header numbers it; 0 where it was not chosen yet.
-static CLOCK: AtomicU32 = AtomicU32::new(0);
 /// How many CPUs have rings; 0 where they were not counted yet.
 static CPUS: AtomicU32 = AtomicU32::new(0);
 
@@ -323,27 +321,6 @@ fn keep_loaded() {
     }
 }
 
-/// Which clock records carry; children keep their parent's, for finding out allocates.
-pub(super) fn clock() -> Clock {
-    match CLOCK.load(Ordering::Relaxed) {
-        region::CLOCK_TSC => Clock::Tsc,
-        region::CLOCK_MONOTONIC => Clock::Given,
-        _ => {
-            let clock = clock::choose();
-            CLOCK.store(number(clock), Ordering::Relaxed);
-            clock
-        }
-    }
-}
-
-/// As the region's header numbers them.
-fn number(clock: Clock) -> u32 {
-    match clock {
-        Clock::Tsc => region::CLOCK_TSC,
-        Clock::Given => region::CLOCK_MONOTONIC,
-    }
-}
-
 /// How many CPUs there are, as ids go. The C library is not enough: musl counts those that this thread may
 /// run on now. Children keep their parent's, for reading a file allocates.
 fn cpus() -> usize {
@@ -378,7 +355,7 @@ fn region_of(setup: &Setup) -> io::Result<Region> {
         cpu_rings: cpus as u32,
         ring_bytes: setup.ring_bytes as u64,
         pid: std::process::id(),
-        clock: number(clock()),
+        clock: clock::number(clock::chosen()),
         mode: mode_word(setup.mode),
         helper: setup.helper.into(),
     }

@@ -3,11 +3,13 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+#[cfg(target_arch = "x86_64")]
+use tracebraid_ring::Appended;
 use tracebraid_ring::locked::LockedProducer;
 #[cfg(target_arch = "x86_64")]
 use tracebraid_ring::rseq::{Area, Producer};
 use tracebraid_ring::thread;
-use tracebraid_ring::{Appended, Clock, Mode, Region};
+use tracebraid_ring::{Clock, Mode, Region};
 use tracebraid_wire::record::Header;
 use tracebraid_wire::region::{self, Group, control};
 
@@ -16,6 +18,7 @@ use super::directory::word;
 use super::page::{self, Setup};
 #[cfg(target_arch = "x86_64")]
 use crate::options::Appending;
+use crate::stamp::Stamp;
 
 /// The region and who appends to it.
 pub(crate) struct Rings {
@@ -45,7 +48,7 @@ impl Rings {
     /// Producers on the rings of a group, and of the one with locks behind it.
     pub(super) fn new(region: &'static Region, setup: &Setup, group: Group) -> Rings {
         let cpus = region.geometry().rings() / Group::ALL.len();
-        let clock = page::clock();
+        let clock = clock::chosen();
         let locked = LockedProducer::new(region, group.first(cpus) + cpus, cpus, setup.mode);
         #[cfg(target_arch = "x86_64")]
         let [rseq, overwriting] = {
@@ -158,47 +161,61 @@ impl Rings {
         true
     }
 
-    /// Appends a record, or counts it as lost. Its header says which event and thread.
+    /// Appends a record, or counts it as lost. Its header says which event and thread; its time need not be
+    /// written. Its stamp.
     ///
     /// # Safety
     /// The rings are STRAIGHT; the record has `words` words, 2 to 256.
     #[inline(always)]
-    pub(crate) unsafe fn append_straight(&self, record: *const u64, words: usize) {
-        // SAFETY: the caller's promise.
+    pub(crate) unsafe fn append_straight(&self, record: *mut u64, words: usize) -> Option<Stamp> {
+        // SAFETY: the caller's promise. Straight are rings that have this producer.
         unsafe {
             #[cfg(target_arch = "x86_64")]
-            if let Some(producer) = &self.rseq
-                && producer.append_discard_tsc(record, words) == Appended::Yes
+            if let Appended::Yes(time) = self
+                .rseq
+                .as_ref()
+                .unwrap_unchecked()
+                .append_discard_tsc(record, words)
             {
-                return;
+                return Stamp::of(Clock::Tsc, time);
             }
-            self.append_otherwise(std::slice::from_raw_parts(record, words));
+            self.append_straight_otherwise(record, words)
         }
     }
 
-    /// Appends a record, or counts it as lost. Its header says which event and thread.
+    /// Appends a record, or counts it as lost. Its header says which event and thread. Its stamp.
     ///
     /// # Safety
     /// It has 2 to 256 words.
     #[inline(always)]
-    pub(crate) unsafe fn append(&self, record: &[u64]) {
+    pub(crate) unsafe fn append(&self, record: &[u64]) -> Option<Stamp> {
         #[cfg(target_arch = "x86_64")]
-        if let Some(producer) = self.sequences() {
+        if let Some(producer) = self.sequences()
             // SAFETY: the caller's promise.
-            if unsafe { producer.append_short(record, crate::clock::now) } == Appended::Yes {
-                return;
-            }
+            && let Appended::Yes(time) = unsafe { producer.append_short(record, crate::clock::now) }
+        {
+            return Stamp::of(self.clock, time);
         }
-        self.append_otherwise(record);
+        self.append_otherwise(record)
+    }
+
+    /// # Safety
+    /// As for [`append_straight`](Self::append_straight).
+    #[cold]
+    #[inline(never)]
+    unsafe fn append_straight_otherwise(&self, record: *mut u64, words: usize) -> Option<Stamp> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            record.add(1).write(0);
+            self.append_otherwise(std::slice::from_raw_parts(record, words))
+        }
     }
 
     /// What to do when the straight way did not go.
     #[cold]
     #[inline(never)]
-    fn append_otherwise(&self, record: &[u64]) {
-        let Some(header) = Header::parse(record[0], 0) else {
-            return;
-        };
+    fn append_otherwise(&self, record: &[u64]) -> Option<Stamp> {
+        let header = Header::parse(*record.first()?, 0)?;
         #[cfg(target_arch = "x86_64")]
         if let Some(producer) = self.sequences() {
             let append = || producer.append(record, crate::clock::now());
@@ -207,24 +224,29 @@ impl Rings {
                 first => first,
             };
             match again {
-                Appended::Yes => return,
-                Appended::Full => return self.lose(header.event),
+                Appended::Yes(time) => return Stamp::of(self.clock, time),
+                Appended::Full => {
+                    self.lose(header.event);
+                    return None;
+                }
                 Appended::Elsewhere => {}
             }
         }
-        self.append_locked(record, &header);
+        self.append_locked(record, &header)
     }
 
     /// Appends a record of this header under a lock, or counts it as lost: for threads that are in nobody's
-    /// restartable sequences.
-    pub(super) fn append_locked(&self, record: &[u64], header: &Header) {
+    /// restartable sequences. Its stamp.
+    pub(super) fn append_locked(&self, record: &[u64], header: &Header) -> Option<Stamp> {
         let now = || match self.clock {
             Clock::Tsc => clock::ticks(),
             Clock::Given => crate::clock::now(),
         };
-        if self.locked.append(record, header.tid, now) != Appended::Yes {
+        let Some(time) = self.locked.append(record, header.tid, now).time() else {
             self.lose(header.event);
-        }
+            return None;
+        };
+        Stamp::of(self.clock, time)
     }
 
     #[cold]

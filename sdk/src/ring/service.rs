@@ -20,12 +20,11 @@ use tracebraid_ring::requests::{Helper, Turn, Words};
 use tracebraid_ring::{Mode, Region};
 use tracebraid_wire::region::{self, FILTERS_BYTES, MAX_EVENTS, control};
 
-use super::clock::Ticks;
+use super::clock::{self, Ticks};
 use super::directory::word;
 use super::filter;
 use super::page;
 use super::rings::Rings;
-use crate::clock;
 use crate::environment;
 use crate::gate;
 
@@ -110,7 +109,7 @@ pub(crate) fn serve() -> bool {
     flush(&words);
     // A line takes two points: the second is noted as soon as there is a helper.
     let few = word(rings.region, control::PAIRS).load(Ordering::Relaxed) < 2;
-    if few || clock::now().wrapping_sub(NOTED.load(Ordering::Relaxed)) >= NOTE_EVERY {
+    if few || crate::clock::now().wrapping_sub(NOTED.load(Ordering::Relaxed)) >= NOTE_EVERY {
         note_clocks(rings.region);
     }
     if filter::any_retired() {
@@ -201,6 +200,7 @@ fn choose_mode(rings: &Rings, asked: u32) {
 pub(super) fn note_clocks(region: &Region) {
     let pair = Ticks::now();
     NOTED.store(pair.nanoseconds, Ordering::Relaxed);
+    clock::note(pair);
     let written = word(region, control::PAIRS);
     let number = written.load(Ordering::Relaxed);
     let place = match number {

@@ -16,6 +16,7 @@ use tracebraid_wire::record::Header;
 
 use super::encode::Encoder;
 use super::{introduction, page};
+use crate::stamp::Stamp;
 use crate::state::{HotRow, State};
 
 /// See [`before_vfork`].
@@ -47,27 +48,22 @@ impl Drop for BeforeVfork {
 /// As for [`append`](super::append).
 #[cold]
 #[inline(never)]
-pub(super) unsafe fn append(row: HotRow, state: &State, slots: *const u64) {
+pub(super) unsafe fn append(row: HotRow, state: &State, slots: *const u64) -> Option<Stamp> {
     let event = state.event.load(Ordering::Relaxed) as u16;
-    let Some(rings) = page::of_shared(event) else {
-        return;
-    };
+    let rings = page::of_shared(event)?;
     let thread = thread::id();
-    let put = |record: &[u64]| {
-        if let Some(header) = Header::parse(record[0], 0) {
-            rings.append_locked(record, &header);
-        }
-    };
+    let put = |record: &[u64]| rings.append_locked(record, &Header::parse(record[0], 0)?);
     if thread::is_new_here(thread) {
         put(&introduction(thread, false));
     }
     let mut record = Encoder::new();
     // SAFETY: the caller's promise, as in `append`.
     unsafe {
-        record.fields(
-            slice::from_raw_parts(row.schema().add(8), row.fields()),
-            slots,
-        );
+        let kinds = slice::from_raw_parts(row.schema().add(8), row.fields());
+        let (record, words) = record.cut(kinds, slots)?;
+        record.write(Header::word(words as u16, event, thread));
+        // The time is written by the append.
+        record.add(1).write(0);
+        put(slice::from_raw_parts(record, words))
     }
-    put(record.finish(|words| Header::word(words, event, thread)));
 }

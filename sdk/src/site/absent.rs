@@ -16,8 +16,9 @@ macro_rules! __point {
         fn $emit<$($lowered: $crate::__private::Lowered),*>(
             _: $crate::__private::Kinds<$kinds>,
             ($($value,)*): ($($lowered,)*),
-        ) {
+        ) -> $crate::__private::Entry {
             $(let _ = $value;)*
+            $crate::__private::Entry::OFF
         }
     };
 }

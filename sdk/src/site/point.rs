@@ -37,11 +37,12 @@ macro_rules! __point {
         fn $emit<$($lowered: $crate::__private::Lowered),*>(
             _: $crate::__private::Kinds<$kinds>,
             ($($value,)*): ($($lowered,)*),
-        ) {
+        ) -> $crate::__private::Entry {
             let mut slots = [::core::mem::MaybeUninit::<u64>::uninit(); $crate::__private::HEADER_WORDS + $count * $crate::__private::MAX_SLOTS];
             $($crate::__private::put::<$kinds, $index, _>(&mut slots, $value);)*
             let point = $crate::__point_text! { $kinds, $text };
-            unsafe { $crate::__private::fire::<$kinds, { $crate::__private::HEADER_WORDS + $count * $crate::__private::MAX_SLOTS }>(point, slots) };
+            let stamp = unsafe { $crate::__private::fire::<$kinds, { $crate::__private::HEADER_WORDS + $count * $crate::__private::MAX_SLOTS }>(point, slots) };
+            $crate::__private::Entry::emitted(stamp)
         }
     };
 }
@@ -199,7 +200,8 @@ macro_rules! __point_text {
                     ".4byte 6b - .\n",
                     ".4byte 21b - .\n",
                     ".4byte .Ltracebraid_shown\n",
-                    ".4byte .Ltracebraid_flags | .Ltracebraid_words, ", $count, "\n",
+                    // A return (schema::FLAG_RETURN) is table::POINT_RETURN.
+                    ".4byte .Ltracebraid_flags | .Ltracebraid_words | (", $flags, " << 2), ", $count, "\n",
                     ".popsection\n",
                     ".endif\n",
 

@@ -83,6 +83,10 @@ kinds! {
     /// A value whose kind is known only when the tracepoint is hit: the byte of that kind, then its
     /// slots; byte 0 is no value. Never optional, since it may be absent anyway.
     Any = 20, "any", [1, 8, 8];
+    /// How long something took, in nanoseconds: a `u64` for whoever reads slots. A record says it as
+    /// [`Elapsed`](crate::record::Elapsed). In the SDK the slot is the moment at which it began, until
+    /// somebody in the process asks how long that is ago.
+    Elapsed = 21, "elapsed", [8];
 }
 
 /// The bit in a kind's byte that says the field is an `Option`.

@@ -10,6 +10,8 @@
 //!            u128, i128           16 bytes, aligned to 8
 //!            duration             u64 seconds, u32 nanoseconds
 //!            str, bytes, text     u32 length, u32 full length, then the bytes
+//!            elapsed              u64: when it began, in ticks of the region's clock; or, with the highest
+//!                                 bit set, how many nanoseconds it took ([`Elapsed`])
 //!          an optional field: a byte, 1 with a value, then the value; 0 without, and nothing more
 //!          a field of any kind: the byte of its kind, then the value; 0 without, and nothing more
 //!          zeros up to a whole word
@@ -119,6 +121,51 @@ const fn word_of(bytes: &[u8]) -> u64 {
     word
 }
 
+/// How long something took, as a record says it.
+///
+/// A return's record carries the stamp of its entry's, so that whoever writes the two reads the clock
+/// twice, and whoever reads the return subtracts. Where the entry has no stamp of the region's clock, or
+/// somebody in the process had to know the duration already, the record says that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Elapsed {
+    /// From this moment, in ticks of the region's clock, to the record's own time.
+    Since(u64),
+    /// So many nanoseconds.
+    Nanoseconds(u64),
+}
+
+impl Elapsed {
+    /// Set where the rest of the word is nanoseconds: neither they nor ticks get that far in a century.
+    const KNOWN: u64 = 1 << 63;
+
+    /// As it stands in a record.
+    #[inline]
+    pub const fn word(self) -> u64 {
+        match self {
+            Elapsed::Since(ticks) => ticks & !Elapsed::KNOWN,
+            Elapsed::Nanoseconds(nanoseconds) => nanoseconds | Elapsed::KNOWN,
+        }
+    }
+
+    /// Reads the word of a record.
+    #[inline]
+    pub const fn of_word(word: u64) -> Elapsed {
+        match word & Elapsed::KNOWN {
+            0 => Elapsed::Since(word),
+            _ => Elapsed::Nanoseconds(word & !Elapsed::KNOWN),
+        }
+    }
+
+    /// In nanoseconds. `since` says how long before the record's own time a moment of the region's clock is.
+    #[inline]
+    pub fn nanoseconds(self, since: impl FnOnce(u64) -> u64) -> u64 {
+        match self {
+            Elapsed::Since(ticks) => since(ticks),
+            Elapsed::Nanoseconds(nanoseconds) => nanoseconds,
+        }
+    }
+}
+
 /// A field's value, borrowed from a record.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FieldRef<'a> {
@@ -130,6 +177,8 @@ pub enum FieldRef<'a> {
     Duration(u64, u32),
     /// Text or bytes, and their true length.
     Bytes(&'a [u8], u32),
+    /// How long something took.
+    Elapsed(Elapsed),
     /// An optional field without a value.
     Absent,
 }
@@ -180,6 +229,7 @@ impl<'a> Fields<'a> {
                 let full = self.word(4)? as u32;
                 FieldRef::Bytes(self.take(length, 1)?, full)
             }
+            Kind::Elapsed => FieldRef::Elapsed(Elapsed::of_word(self.word(8)?)),
             Kind::U8
             | Kind::U16
             | Kind::U32

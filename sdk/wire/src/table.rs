@@ -17,6 +17,9 @@ pub const SITE_TESTS_SEMAPHORE: u32 = 1;
 pub const POINT_FORMATS: u32 = 1;
 /// Point flag: every field is one slot of 8 bytes.
 pub const POINT_WORDS: u32 = 2;
+/// Point flag: the tracepoint is the return of another, and its first field is a
+/// [`Kind::Elapsed`](crate::kind::Kind::Elapsed).
+pub const POINT_RETURN: u32 = 4;
 
 /// The word that the row's `semaphore` leads to: 4 bytes, 4-aligned, in section `.probes`.
 /// The first half is the USDT semaphore, raised by the kernel; the second is 1 while the process
@@ -64,7 +67,7 @@ pub struct PointRow {
     pub state: u64,
     /// How many slots the USDT note describes, 0 to 12.
     pub usdt_slots: u32,
-    /// [`POINT_FORMATS`], [`POINT_WORDS`].
+    /// [`POINT_FORMATS`], [`POINT_WORDS`], [`POINT_RETURN`].
     pub flags: u32,
 }
 

@@ -4,7 +4,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tracebraid_wire::kind::{FieldKind, Kind};
-use tracebraid_wire::record::{FieldRef, Fields, HEADER, Header, MAX_WORDS};
+use tracebraid_wire::record::{Elapsed, FieldRef, Fields, HEADER, Header, MAX_WORDS};
 use tracebraid_wire::{region, schema};
 
 /// A field's value with what is needed to write it.
@@ -25,7 +25,7 @@ fn width(kind: Kind) -> Option<(usize, bool)> {
         Kind::U8 | Kind::Bool => (1, false),
         Kind::U16 => (2, false),
         Kind::U32 | Kind::Char | Kind::F32 => (4, false),
-        Kind::U64 | Kind::F64 | Kind::Pointer => (8, false),
+        Kind::U64 | Kind::F64 | Kind::Pointer | Kind::Elapsed => (8, false),
         Kind::I8 => (1, true),
         Kind::I16 => (2, true),
         Kind::I32 => (4, true),
@@ -99,6 +99,8 @@ fn value_of(field: FieldKind, (kind, read): (FieldKind, FieldRef<'_>)) -> Value 
         FieldRef::Wide(bits) => Value::Wide(bits),
         FieldRef::Duration(seconds, nanoseconds) => Value::Duration(seconds, nanoseconds),
         FieldRef::Bytes(bytes, full) => Value::Bytes(bytes.to_vec(), full),
+        FieldRef::Elapsed(Elapsed::Since(ticks)) => Value::Word(ticks),
+        FieldRef::Elapsed(Elapsed::Nanoseconds(nanoseconds)) => Value::Word(nanoseconds | 1 << 63),
     };
     match value {
         value if kind == field => value,
@@ -273,11 +275,13 @@ fn a_record_of_every_form_has_these_bytes() {
             Value::Of(kind(Kind::I16, false), Box::new(Value::Word(-3_i64 as u64))),
         ),
         (kind(Kind::Any, false), Value::Absent),
+        (kind(Kind::Elapsed, false), Value::Word(0x11)),
+        (kind(Kind::Elapsed, false), Value::Word(1 << 63 | 0x12)),
     ];
     #[rustfmt::skip]
     let golden = [
-        // 12 words, event 0x0102, thread 0x0a0b0c0d; time.
-        12, 0, 2, 1, 0x0d, 0x0c, 0x0b, 0x0a,
+        // 14 words, event 0x0102, thread 0x0a0b0c0d; time.
+        14, 0, 2, 1, 0x0d, 0x0c, 0x0b, 0x0a,
         8, 7, 6, 5, 4, 3, 2, 1,
         // u8; i32 at its alignment.
         0xab, 0, 0, 0, 0xfe, 0xff, 0xff, 0xff,
@@ -295,6 +299,9 @@ fn a_record_of_every_form_has_these_bytes() {
         1, 0, 0, 0, 1, 0, 0, 0,
         // The bytes; the kind of a value, i16 at its alignment; another that is not there.
         0xff, 6, 0xfd, 0xff, 0, 0, 0, 0,
+        // Since tick 17; 18 ns.
+        0x11, 0, 0, 0, 0, 0, 0, 0,
+        0x12, 0, 0, 0, 0, 0, 0, 0x80,
     ];
     let record = record_of(&fields, 0x0102, 0x0a0b_0c0d, 0x0102_0304_0506_0708);
     assert_eq!(record, golden);
@@ -307,4 +314,15 @@ fn a_record_of_every_form_has_these_bytes() {
             Some(value)
         );
     }
+}
+
+#[test]
+fn what_took_long_is_said_in_ticks_or_in_nanoseconds() {
+    assert_eq!(Elapsed::of_word(17), Elapsed::Since(17));
+    for elapsed in [Elapsed::Since(u64::MAX >> 1), Elapsed::Nanoseconds(0)] {
+        assert_eq!(Elapsed::of_word(elapsed.word()), elapsed);
+    }
+    let ago = |ticks| 1_000 - ticks;
+    assert_eq!(Elapsed::Since(990).nanoseconds(ago), 10);
+    assert_eq!(Elapsed::Nanoseconds(990).nanoseconds(ago), 990);
 }

@@ -202,6 +202,22 @@ impl Conversion<'_> {
         }
         line.at(ticks)
     }
+
+    /// Nanoseconds from one reading to a later one, of which [`nanoseconds`](Self::nanoseconds) was asked
+    /// last. What began on another line does not change the one that is remembered. 0 where the later is none.
+    #[inline]
+    pub fn between(&self, earlier: u64, later: u64) -> u64 {
+        let ticks = later.saturating_sub(earlier);
+        match &self.line {
+            Some((line, slope)) if (line.from..=line.to).contains(&earlier) && ticks < 1 << 32 => {
+                ((u128::from(ticks) * u128::from(*slope)) >> 32) as u64
+            }
+            _ => {
+                let at = |ticks| self.fit.nanoseconds(ticks).unwrap_or(0);
+                at(later).saturating_sub(at(earlier))
+            }
+        }
+    }
 }
 
 /// Reads both clocks now.

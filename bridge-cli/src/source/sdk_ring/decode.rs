@@ -11,14 +11,21 @@ use crate::event::Value;
 use crate::source::slots::slot_value;
 
 /// The values of a record with fields of these kinds, from the words behind its header. Fields that
-/// found no room in the record are [`Value::NotCaptured`].
-pub(super) fn values(kinds: &[FieldKind], body: &[u64]) -> Vec<Value> {
+/// found no room in the record are [`Value::NotCaptured`]. `since` says how many nanoseconds before the
+/// record's own time a moment of the region's clock is.
+pub(super) fn values(
+    kinds: &[FieldKind],
+    body: &[u64],
+    mut since: impl FnMut(u64) -> u64,
+) -> Vec<Value> {
     let mut fields = Fields::new(bytes(body));
     let mut values = Vec::with_capacity(kinds.len());
     values.extend(kinds.iter().map(|&kind| {
         fields
             .next(kind)
-            .map_or(Value::NotCaptured, |(kind, field)| value(kind, field))
+            .map_or(Value::NotCaptured, |(kind, field)| {
+                value(kind, field, &mut since)
+            })
     }));
     values
 }
@@ -29,7 +36,7 @@ fn bytes(words: &[u64]) -> &[u8] {
     unsafe { slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
 }
 
-fn value(kind: FieldKind, field: FieldRef<'_>) -> Value {
+fn value(kind: FieldKind, field: FieldRef<'_>, since: impl FnOnce(u64) -> u64) -> Value {
     let required = FieldKind {
         optional: false,
         ..kind
@@ -37,6 +44,7 @@ fn value(kind: FieldKind, field: FieldRef<'_>) -> Value {
     match field {
         FieldRef::Absent => Value::Absent,
         FieldRef::Word(word) => slot_value(required, &[word]),
+        FieldRef::Elapsed(elapsed) => slot_value(required, &[elapsed.nanoseconds(since)]),
         FieldRef::Wide(wide) => slot_value(required, &[wide as u64, (wide >> 64) as u64]),
         FieldRef::Duration(seconds, fraction) => slot_value(required, &[seconds, fraction.into()]),
         FieldRef::Bytes(bytes, full_length) => {
@@ -63,7 +71,7 @@ mod tests {
             body in prop::collection::vec(any::<u64>(), 0..60),
         ) {
             let kinds: Vec<_> = kinds.into_iter().filter_map(FieldKind::from_byte).collect();
-            prop_assert_eq!(values(&kinds, &body).len(), kinds.len());
+            prop_assert_eq!(values(&kinds, &body, |ticks| ticks).len(), kinds.len());
         }
     }
 }

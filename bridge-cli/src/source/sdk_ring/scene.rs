@@ -98,6 +98,11 @@ impl Scene<'_> {
             return;
         }
         let at = round.events.len();
+        let conversion = &round.conversion;
+        let since = |moment: u64| match self.is_tsc {
+            true => conversion.between(moment, header.time),
+            false => header.time.saturating_sub(moment),
+        };
         let point = &mut round.points[point];
         let event = Event {
             time,
@@ -108,7 +113,7 @@ impl Scene<'_> {
             late: false,
             what: What::Hit {
                 probe: Arc::clone(&point.what),
-                values: decode::values(&point.kinds, &record[2..]),
+                values: decode::values(&point.kinds, &record[2..], since),
             },
         };
         if let Some(filter) = &point.filter

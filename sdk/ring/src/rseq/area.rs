@@ -56,7 +56,7 @@ pub enum Source {
 /// Where a thread's area is: so far from its thread pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
-    offset: isize,
+    pub(super) offset: isize,
     source: Source,
 }
 
@@ -91,12 +91,6 @@ impl Area {
     /// Whose it is.
     pub fn source(&self) -> Source {
         self.source
-    }
-
-    /// Where a thread's area is, from its thread pointer.
-    #[inline(always)]
-    pub(super) fn offset(&self) -> isize {
-        self.offset
     }
 
     /// This thread's area.

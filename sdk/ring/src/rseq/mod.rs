@@ -152,24 +152,16 @@ impl Producer {
     /// It has 2 to 256 words: no more than a sub-buffer of the smallest ring.
     #[inline(always)]
     pub unsafe fn append_short(&self, record: &[u64], time: impl FnOnce() -> u64) -> Appended {
-        let (off, words) = (self.area.offset(), record.len() as u64);
-        let record = record.as_ptr();
-        // SAFETY: the offset is that of this thread's area, the producer's pointers lead into its mapped
-        // region, and the record has `words` words, which fit.
-        let code = unsafe {
+        let (record, words) = (record.as_ptr(), record.len() as u64);
+        // SAFETY: the producer's area is this thread's, its pointers lead into its mapped region, and the
+        // record has `words` words, which fit.
+        unsafe {
             match (self.mode, self.clock) {
-                (Mode::Discard, Clock::Tsc) => discard_tsc(self, off, record, words),
-                (Mode::Discard, Clock::Given) => discard_given(self, off, record, words, time()),
-                (Mode::Overwrite, Clock::Tsc) => overwrite_tsc(self, off, record, words),
-                (Mode::Overwrite, Clock::Given) => {
-                    overwrite_given(self, off, record, words, time())
-                }
+                (Mode::Discard, Clock::Tsc) => discard_tsc(self, record, words),
+                (Mode::Discard, Clock::Given) => discard_given(self, record, words, time()),
+                (Mode::Overwrite, Clock::Tsc) => overwrite_tsc(self, record, words),
+                (Mode::Overwrite, Clock::Given) => overwrite_given(self, record, words, time()),
             }
-        };
-        match code {
-            0 => Appended::Yes,
-            1 => Appended::Full,
-            _ => Appended::Elsewhere,
         }
     }
 
@@ -180,11 +172,7 @@ impl Producer {
     #[inline(always)]
     pub unsafe fn append_discard_tsc(&self, record: *const u64, words: usize) -> Appended {
         // SAFETY: as in `append_short`.
-        match unsafe { discard_tsc(self, self.area.offset(), record, words as u64) } {
-            0 => Appended::Yes,
-            1 => Appended::Full,
-            _ => Appended::Elsewhere,
-        }
+        unsafe { discard_tsc(self, record, words as u64) }
     }
 
     /// Gets this thread ready after [`Appended::Elsewhere`]: registers an area of our own where the C
@@ -197,19 +185,19 @@ impl Producer {
 /// One append as one sequence.
 ///
 /// `$room` makes sure that there is room, leaves the new head in `{t}` and adds the place to write at to
-/// `{h}`; `$time` leaves the time at `[{h} + 8]`. Both may use `rax` and `rdx`. What is named here and the
-/// two are nine registers: as many as a function may use without saving any. A restart finds `p`, `off`,
-/// `record` and `words` as they were.
+/// `{h}`; `$time` leaves the time in `rax`. Both may use `rax` and `rdx`. What is named here and the two are
+/// eight registers, one fewer than a function may use without saving any: that one is left for what its
+/// caller has to know if this fails. A restart finds `p`, `record` and `words` as they were.
 macro_rules! sequence {
     ($name:ident ( $($time_arg:ident)? ) [$($extra:ident)*], [$($room:literal)*], [$($time:literal)*]) => {
         /// # Safety
-        /// `off` is that of this thread's rseq area; the producer's region is mapped; `record` has `words`
-        /// words, at least 2 and no more than fit.
+        /// The producer's area is this thread's; its region is mapped; `record` has `words` words, at least 2
+        /// and no more than fit.
         #[inline(always)]
         unsafe fn $name(
-            producer: *const Producer, off: isize, record: *const u64, words: u64 $(, $time_arg: u64)?
-        ) -> u64 {
-            let code: u64;
+            producer: *const Producer, record: *const u64, words: u64 $(, $time_arg: u64)?
+        ) -> Appended {
+            let (code, time): (u64, u64);
             // SAFETY: the caller's promises. Between labels 20 and 21 only the ring and scratch registers
             // change, and the stores before 21 are in room that nobody reads before the commit.
             unsafe {
@@ -221,11 +209,12 @@ macro_rules! sequence {
                     ".quad 20f, 21f - 20f, 22f",
                     ".popsection",
                     "26:",
+                    "mov {h}, [{p} + {AREA}]",
                     "lea {t}, [rip + 3b]",
-                    "mov fs:[{off} + 8], {t}",
+                    "mov fs:[{h} + 8], {t}",
                     "20:",
                     // cpu_id; also -1 (not registered) and -2 (cannot be) are no ring.
-                    "mov {ring:e}, fs:[{off} + 4]",
+                    "mov {ring:e}, fs:[{h} + 4]",
                     "cmp {ring:e}, [{p} + {RINGS}]",
                     "jae 27f",
                     "mov {h}, {ring}",
@@ -234,32 +223,43 @@ macro_rules! sequence {
                     "shl {ring}, 8",
                     "add {ring}, [{p} + {CONTROLS}]",
                     $($room,)*
-                    // Copy.
-                    "xor edx, edx",
+                    // Copy all but the second word, which is the time.
+                    "mov rax, [{record}]",
+                    "mov [{h}], rax",
+                    "mov edx, 2",
+                    "cmp rdx, {words}",
+                    "jae 32f",
+                    // So that the loop lies in one line of the cache.
+                    ".p2align 5",
                     "23: mov rax, [{record} + rdx*8]",
                     "mov [{h} + rdx*8], rax",
                     "inc rdx",
                     "cmp rdx, {words}",
-                    "jne 23b",
+                    "jb 23b",
+                    "32:",
                     $($time,)*
+                    "mov [{h} + 8], rax",
                     // Commit.
                     "mov [{ring} + {HEAD}], {t}",
                     "21:",
-                    "xor eax, eax",
-                    "mov fs:[{off} + 8], rax",
-                    "jmp 25f",
-                    "24: mov eax, 1",
+                    "mov {h}, [{p} + {AREA}]",
+                    "xor edx, edx",
+                    "mov fs:[{h} + 8], rdx",
+                    "25:",
+                    // Behind the function: what seldom runs.
+                    ".subsection 1",
+                    "24: mov edx, 1",
                     "jmp 28f",
-                    "27: mov eax, 2",
-                    "28: mov qword ptr fs:[{off} + 8], 0",
-                    "jmp 25f",
+                    "27: mov edx, 2",
+                    "28: mov {h}, [{p} + {AREA}]",
+                    "mov qword ptr fs:[{h} + 8], 0",
+                    "jmp 25b",
                     // The signature that the area was registered with, in an instruction (ud1).
                     ".byte 0x0f, 0xb9, 0x3d",
                     ".long 0x53053053",
                     "22: jmp 26b",
-                    "25:",
+                    ".subsection 0",
                     p = in(reg) producer,
-                    off = in(reg) off,
                     record = in(reg) record,
                     words = in(reg) words,
                     $($time_arg = in(reg) $time_arg,)?
@@ -267,8 +267,9 @@ macro_rules! sequence {
                     t = out(reg) _,
                     ring = out(reg) _,
                     h = out(reg) _,
-                    out("rax") code,
-                    out("rdx") _,
+                    out("rax") time,
+                    out("rdx") code,
+                    AREA = const offset_of!(Producer, area.offset),
                     RINGS = const offset_of!(Producer, rings),
                     STRIDE = const offset_of!(Producer, stride),
                     DATA = const offset_of!(Producer, data),
@@ -284,7 +285,11 @@ macro_rules! sequence {
                     options(nostack)
                 );
             }
-            code
+            match code {
+                0 => Appended::Yes(time),
+                1 => Appended::Full,
+                _ => Appended::Elsewhere,
+            }
         }
     };
 }
@@ -350,8 +355,8 @@ macro_rules! variants {
     (@time $name:ident ($($a:ident)?) [$($extra:ident)*] [$($room:literal)*] tsc) => {
         sequence!($name($($a)?) [$($extra)*], [$($room)*], [
             "rdtsc"
-            "mov [{h} + 8], eax"
-            "mov [{h} + 12], edx"
+            "shl rdx, 32"
+            "or rax, rdx"
             "# {TIME}"
         ]);
     };
@@ -364,7 +369,6 @@ macro_rules! variants {
             "cmp rax, rdx"
             "cmovb rax, rdx"
             "mov [{ring} + {TIME}], rax"
-            "mov [{h} + 8], rax"
         ]);
     };
 }

@@ -57,7 +57,7 @@ impl Ring {
     fn appending(&self, thread: u32, records: u64, now: u64) -> thread::JoinHandle<u64> {
         let ring = self.clone();
         thread::spawn(move || {
-            let in_ring = |index: &u64| ring.append(thread, *index, now) == Appended::Yes;
+            let in_ring = |index: &u64| ring.append(thread, *index, now).time().is_some();
             (0..records).filter(in_ring).count() as u64
         })
     }
@@ -142,11 +142,11 @@ fn a_snapshot_beside_an_append_that_overwrites_shows_whole_records_in_order() {
     model(2, || {
         with_ring(OVERWRITING, Mode::Overwrite, |ring| {
             for index in 0..8 {
-                assert_eq!(ring.append(1, index, index), Appended::Yes);
+                assert_eq!(ring.append(1, index, index), Appended::Yes(index));
             }
             let other = ring.clone();
             let writer = thread::spawn(move || {
-                assert_eq!(other.append(1, 8, 8), Appended::Yes);
+                assert_eq!(other.append(1, 8, 8), Appended::Yes(8));
             });
             let look = || {
                 let mut seen = Seen::default();
@@ -167,7 +167,7 @@ fn a_snapshot_beside_an_append_that_overwrites_shows_whole_records_in_order() {
 fn a_ring_that_begins_anew_beside_an_append_has_that_record_whole_or_not_at_all() {
     model(4, || {
         with_ring(OVERWRITING, Mode::Discard, |ring| {
-            assert_eq!(ring.append(3, 0, 1), Appended::Yes);
+            assert_eq!(ring.append(3, 0, 1), Appended::Yes(1));
             let writer = ring.appending(1, 2, 2);
             ring.producer.set_mode(Mode::Overwrite, 2);
             writer.join().unwrap();
@@ -189,7 +189,7 @@ fn a_handler_that_interrupts_an_append_of_its_own_thread_loses_its_record_and_no
                 assert_eq!(ring.append(1, 1, 1), Appended::Full);
                 1
             });
-            let written = writer.join().unwrap() + u64::from(appended == Appended::Yes);
+            let written = writer.join().unwrap() + u64::from(appended.time().is_some());
             let mut seen = Seen::default();
             seen.drain(&mut Consumer::new(ring.region, 0));
             assert_eq!(seen.count, written);

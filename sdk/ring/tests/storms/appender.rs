@@ -70,12 +70,12 @@ impl Appender {
         let appended = match self {
             Appender::Sequence(producer) => match producer.append(record, now()) {
                 Appended::Elsewhere => {
-                    producer.prepare_thread() && producer.append(record, now()) == Appended::Yes
+                    producer.prepare_thread() && producer.append(record, now()).time().is_some()
                 }
-                appended => appended == Appended::Yes,
+                appended => appended.time().is_some(),
             },
             Appender::Locked(producer) => {
-                producer.append(record, thread_id(), now) == Appended::Yes
+                producer.append(record, thread_id(), now).time().is_some()
             }
         };
         if !appended {

@@ -7,6 +7,7 @@ use core::mem::MaybeUninit;
 
 use crate::emit::emit;
 use crate::fields::{Fields, HEADER_WORDS};
+use crate::stamp::Stamp;
 use crate::state::HotRow;
 
 /// Words that go in registers.
@@ -41,17 +42,19 @@ unsafe extern "C" fn in_registers() {
     )
 }
 
-/// Emits an event.
+/// Emits an event. The stamp for its return, where it is in the rings.
 ///
 /// # Safety
 /// `point` is the address of a point's row in this object, and `slots` begin with the words of its
 /// fields, whose kinds are `F`.
 #[inline(always)]
-pub unsafe fn fire<F: Fields, const N: usize>(point: *const u8, mut slots: [MaybeUninit<u64>; N]) {
+pub unsafe fn fire<F: Fields, const N: usize>(
+    point: *const u8,
+    mut slots: [MaybeUninit<u64>; N],
+) -> Option<Stamp> {
     if const { F::SLOTS > IN_REGISTERS } {
         // SAFETY: the caller's promise.
-        unsafe { emit(point, slots.as_mut_ptr().add(HEADER_WORDS).cast()) };
-        return;
+        return unsafe { emit(point, slots.as_mut_ptr().add(HEADER_WORDS).cast()) };
     }
     let mut words = [0u64; IN_REGISTERS];
     for (word, slot) in words
@@ -65,10 +68,11 @@ pub unsafe fn fire<F: Fields, const N: usize>(point: *const u8, mut slots: [Mayb
     // SAFETY: the trampoline keeps what the platform's calls keep and returns with the stack as it was;
     // `emit` reads as many slots as the point's schema has, which are these.
     unsafe {
+        let stamp: u64;
         asm!(
             "bl {trampoline}",
             trampoline = sym in_registers,
-            inout("x0") words[0] => _,
+            inout("x0") words[0] => stamp,
             inout("x1") words[1] => _,
             inout("x2") words[2] => _,
             inout("x3") words[3] => _,
@@ -79,6 +83,7 @@ pub unsafe fn fire<F: Fields, const N: usize>(point: *const u8, mut slots: [Mayb
             inout("x9") point => _,
             clobber_abi("C"),
         );
+        Stamp::of_word(stamp)
     }
 }
 

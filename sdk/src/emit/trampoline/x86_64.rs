@@ -12,10 +12,12 @@ use core::mem::MaybeUninit;
 
 use crate::emit::emit;
 use crate::fields::{Fields, HEADER_WORDS};
+use crate::stamp::Stamp;
 use crate::state::HotRow;
 
 /// A trampoline takes the point in `rax` and slots in the listed registers. It keeps every general
-/// register but `rax` and `r8` to `r11`; vector registers are the caller's to give up.
+/// register but `rax` and `r8` to `r11`; vector registers are the caller's to give up. In `rax` it hands
+/// back what `emit` says.
 ///
 /// `emit` never unwinds: what could panic is caught there.
 macro_rules! trampolines {
@@ -94,10 +96,11 @@ macro_rules! call {
         // SAFETY: the trampoline keeps all registers that are not listed and returns with the stack
         // as it was; `emit` reads as many slots as the point's schema has, which are these.
         unsafe {
+            let stamp: u64;
             asm!(
                 "call qword ptr [rip + {trampoline}@GOTPCREL]",
                 trampoline = sym $trampoline,
-                inout("rax") $point => _,
+                inout("rax") $point => stamp,
                 $(inout($register) $word => _,)*
                 $(out($clobber) _,)*
                 out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
@@ -106,18 +109,22 @@ macro_rules! call {
                 out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
                 // The x87 stack, masks and upper vector registers, by the platform's convention.
                 out("k1") _, out("k2") _, out("k3") _, out("k4") _, out("k5") _, out("k6") _, out("k7") _,
-            )
+            );
+            stamp
         }
     };
 }
 
-/// Emits an event.
+/// Emits an event. The stamp for its return, where it is in the rings.
 ///
 /// # Safety
 /// `point` is the address of a point's row in this object, and `slots` begin with the words of its
 /// fields, whose kinds are `F`.
 #[inline(always)]
-pub unsafe fn fire<F: Fields, const N: usize>(point: *const u8, mut slots: [MaybeUninit<u64>; N]) {
+pub unsafe fn fire<F: Fields, const N: usize>(
+    point: *const u8,
+    mut slots: [MaybeUninit<u64>; N],
+) -> Option<Stamp> {
     // Inside `call!`'s unsafe block: `put` has written the first `F::SLOTS` words, and each branch reads
     // only that many.
     macro_rules! word {
@@ -125,7 +132,7 @@ pub unsafe fn fire<F: Fields, const N: usize>(point: *const u8, mut slots: [Mayb
             slots[HEADER_WORDS + $index].assume_init()
         };
     }
-    match const { F::SLOTS } {
+    let stamp = match const { F::SLOTS } {
         0 => call!(words0, point; "r8"; "r9"; "r10"; "r11"),
         1 => call!(words1, point, "r8" = word!(0); "r9"; "r10"; "r11"),
         2 => call!(words2, point, "r8" = word!(0), "r9" = word!(1); "r10"; "r11"),
@@ -183,7 +190,8 @@ pub unsafe fn fire<F: Fields, const N: usize>(point: *const u8, mut slots: [Mayb
         _ => {
             call!(in_memory, point, "rcx" = slots.as_mut_ptr().add(HEADER_WORDS); "r8"; "r9"; "r10"; "r11")
         }
-    }
+    };
+    Stamp::of_word(stamp)
 }
 
 /// Runs through the USDT probe of the point.

@@ -241,3 +241,23 @@ fn held_out_moments_of_this_machine_lie_on_the_fit() {
     // A bound of order, not of speed: a fit that is wrong is wrong by far more.
     assert!(part(&mut errors, 0.5) < 1_000);
 }
+
+#[test]
+fn a_span_is_the_distance_of_its_ends_on_one_line_and_on_two() {
+    let mut fit = Fit::default();
+    let pairs = simulate(40, 2.6e9, |round| 1.0 + round as f64 * 1e-7);
+    pairs.iter().for_each(|pair| fit.add(*pair));
+    let mut conversion = fit.conversion();
+    let (first, last) = (pairs[0].ticks - 1000, pairs[39].ticks + 52_000_000);
+    for later in (first..last).step_by(9_999_983) {
+        let end = conversion.nanoseconds(later).unwrap();
+        for before in [0, 17, 2_600, 26_000_000, 1 << 33] {
+            let earlier = later.saturating_sub(before);
+            let span = end - fit.nanoseconds(earlier).unwrap();
+            let found = conversion.between(earlier, later);
+            assert!(found.abs_diff(span) <= 2, "{before}: {found} {span}");
+        }
+        assert_eq!(conversion.between(later, later - 1), 0);
+    }
+    assert_eq!(Fit::default().conversion().between(1, 2), 0);
+}
