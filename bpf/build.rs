@@ -15,6 +15,7 @@ mod programs {
 
     const SOURCES: &[&str] = &[
         "usdt",
+        "kprobe",
         "tracepoint",
         "sched",
         "process",

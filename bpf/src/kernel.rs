@@ -13,6 +13,8 @@ use std::path::Path;
 
 use libbpf_rs::libbpf_sys as sys;
 
+use crate::spec::FunctionPlace;
+
 /// A program of the kernel's, with what its own guard dropped.
 pub(crate) fn recursion_misses(program: BorrowedFd<'_>) -> io::Result<u64> {
     let mut info = sys::bpf_prog_info::default();
@@ -164,6 +166,32 @@ pub(crate) fn open_uprobe(
     };
     attributes.__bindgen_anon_3.uprobe_path = file.as_ptr() as u64;
     attributes.__bindgen_anon_4.probe_offset = offset;
+    open_perf_event(&attributes, -1, 0)
+}
+
+/// A kprobe of the perf kind. `kind` is the PMU's number.
+pub(crate) fn open_kprobe(
+    kind: u32,
+    place: &FunctionPlace,
+    at_return: bool,
+) -> io::Result<OwnedFd> {
+    let mut attributes = sys::perf_event_attr {
+        type_: kind,
+        size: size_of::<sys::perf_event_attr>() as u32,
+        // The PMU's format file: retprobe is config:0.
+        config: at_return.into(),
+        ..Default::default()
+    };
+    // It lives until the event is opened.
+    let name;
+    match place {
+        FunctionPlace::Symbol(symbol, offset) => {
+            name = CString::new(symbol.as_bytes())?;
+            attributes.__bindgen_anon_3.kprobe_func = name.as_ptr() as u64;
+            attributes.__bindgen_anon_4.probe_offset = *offset;
+        }
+        FunctionPlace::Address(address) => attributes.__bindgen_anon_4.kprobe_addr = *address,
+    }
     open_perf_event(&attributes, -1, 0)
 }
 

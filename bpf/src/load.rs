@@ -33,6 +33,9 @@ mod skeleton {
     pub(super) mod usdt {
         include!(concat!(env!("OUT_DIR"), "/usdt.skel.rs"));
     }
+    pub(super) mod kprobe {
+        include!(concat!(env!("OUT_DIR"), "/kprobe.skel.rs"));
+    }
     pub(super) mod tracepoint {
         include!(concat!(env!("OUT_DIR"), "/tracepoint.skel.rs"));
     }
@@ -61,6 +64,7 @@ pub(crate) struct Program {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Object {
     Usdt,
+    Kprobe,
     Tracepoint,
     Sched,
     Process,
@@ -103,6 +107,13 @@ pub(crate) fn with(
     match object {
         Object::Usdt => load(
             skeleton::usdt::UsdtSkelBuilder::default(),
+            storage,
+            names,
+            copies,
+            maps,
+        ),
+        Object::Kprobe => load(
+            skeleton::kprobe::KprobeSkelBuilder::default(),
             storage,
             names,
             copies,
@@ -312,6 +323,11 @@ mod tests {
         assert!(
             deepest <= 48,
             "a function uses {deepest} bytes of stack; 48 are safe"
+        );
+        let of_functions = self::deepest(include_bytes!(concat!(env!("OUT_DIR"), "/kprobe.bpf.o")));
+        assert!(
+            of_functions <= 48,
+            "a function uses {of_functions} bytes of stack; 48 are safe"
         );
         // The scheduler's programs hold whole records there, which the kernel's guard allows.
         assert!(self::deepest(include_bytes!(concat!(env!("OUT_DIR"), "/sched.bpf.o"))) > 48);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::attach::user::Way;
-use crate::attach::{raw, tracepoint, user};
+use crate::attach::{function, raw, tracepoint, user};
 use crate::capability;
 use crate::counters::Counters;
 use crate::decode::decode;
@@ -133,6 +133,7 @@ impl Session {
             entries: Vec::new(),
         };
         session.attach_kernel(&plan, &maps)?;
+        session.attach_functions(&plan, &maps)?;
         session.attach_user(&plan, &maps, spec, options)?;
         session.entries = plan.entries;
         Ok(session)
@@ -355,6 +356,20 @@ impl Session {
                 misses: 0,
                 counted,
             });
+        }
+        Ok(())
+    }
+
+    fn attach_functions(&mut self, plan: &Plan, maps: &Maps) -> Result<()> {
+        if plan.functions.is_empty() {
+            return Ok(());
+        }
+        let name = "kernel_function";
+        let mut programs = load::programs(Object::Kprobe, &[name], 0, maps)?;
+        let program = load::take(&mut programs, name)?;
+        for function in &plan.functions {
+            self.kernel_links
+                .push(function::attach(function, program.fd.as_fd())?);
         }
         Ok(())
     }

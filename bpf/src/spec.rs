@@ -14,6 +14,8 @@ pub struct ProbeId(pub u32);
 pub struct Spec {
     /// Probes in files: USDT and (later) uprobes.
     pub user: Vec<UserProbe>,
+    /// Probes in kernel functions.
+    pub functions: Vec<FunctionProbe>,
     /// Kernel tracepoints whose payload is copied as their `format` file describes it.
     pub tracepoints: Vec<TracepointProbe>,
     /// Events that are recorded as typed data from raw tracepoints.
@@ -30,7 +32,10 @@ pub struct Spec {
 impl Spec {
     /// Whether it asks for no probe at all.
     pub fn is_empty(&self) -> bool {
-        self.user.is_empty() && self.tracepoints.is_empty() && self.kernel.is_empty()
+        self.user.is_empty()
+            && self.functions.is_empty()
+            && self.tracepoints.is_empty()
+            && self.kernel.is_empty()
     }
 }
 
@@ -192,6 +197,26 @@ pub enum Register {
     Cs,
     Ss,
     OrigRax,
+}
+
+/// A probe in the kernel's code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FunctionProbe {
+    /// Its number.
+    pub id: ProbeId,
+    /// Where.
+    pub place: FunctionPlace,
+    /// What to fetch there, or when the function returns.
+    pub program: Program,
+}
+
+/// A place in the kernel's code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FunctionPlace {
+    /// `FUNCTION` or `MODULE:FUNCTION`, and bytes behind its beginning.
+    Symbol(String, u64),
+    /// An address.
+    Address(u64),
 }
 
 /// A kernel tracepoint, by category and name.

@@ -174,6 +174,8 @@ pub enum Print {
     Definition {
         /// How many of the first fields are those addresses.
         addresses: usize,
+        /// What names addresses of the kernel; `None` for a probe in a file.
+        symbols: Option<Arc<crate::tracefs::symbols::Symbols>>,
     },
     /// The kernel's `print fmt`, compiled.
     Kernel(Box<crate::tracefs::print_fmt::PrintFmt>),

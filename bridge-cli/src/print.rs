@@ -28,6 +28,7 @@
 use std::io::Write;
 
 use crate::event::{Base, Field, Print, Probe, UNKNOWN_LENGTH, Value};
+use crate::tracefs::symbols::Symbols;
 
 /// Appends the body of a hit.
 pub fn body(probe: &Probe, values: &[Value], out: &mut Vec<u8>) {
@@ -35,7 +36,10 @@ pub fn body(probe: &Probe, values: &[Value], out: &mut Vec<u8>) {
         Print::Plain => plain(&probe.fields, values, out),
         Print::Present => present(&probe.fields, values, out),
         Print::Template(template) => fill(template, &probe.fields, values, out),
-        Print::Definition { addresses } => definition(*addresses, &probe.fields, values, out),
+        Print::Definition { addresses, symbols } => {
+            let symbols = symbols.as_deref();
+            definition(*addresses, symbols, &probe.fields, values, out);
+        }
         Print::Kernel(format) => {
             let start = out.len();
             format.write(values, out);
@@ -68,7 +72,13 @@ fn pairs<'a>(pairs: impl Iterator<Item = (&'a Field, &'a Value)>, out: &mut Vec<
 
 /// Appends `(address) name=value …` as the kernel prints a probe: text and characters in quotes, arrays in
 /// braces.
-fn definition(addresses: usize, fields: &[Field], values: &[Value], out: &mut Vec<u8>) {
+fn definition(
+    addresses: usize,
+    symbols: Option<&Symbols>,
+    fields: &[Field],
+    values: &[Value],
+    out: &mut Vec<u8>,
+) {
     let (first, rest) = values.split_at(addresses.min(values.len()));
     out.push(b'(');
     // Of a return the record has the function first, the line what it returns to.
@@ -76,18 +86,25 @@ fn definition(addresses: usize, fields: &[Field], values: &[Value], out: &mut Ve
         if index > 0 {
             out.extend_from_slice(b" <- ");
         }
-        self::value(value, Base::Hexadecimal, Quotes::Never, out);
+        address(value, index == 0, symbols, out);
     }
     out.push(b')');
     for (field, value) in fields.iter().skip(addresses).zip(rest) {
         out.push(b' ');
         escape(field.name.as_bytes(), out);
         out.push(b'=');
-        as_the_kernel(value, field.base, out);
+        as_the_kernel(value, field.base, symbols, out);
     }
 }
 
-fn as_the_kernel(value: &Value, base: Base, out: &mut Vec<u8>) {
+fn address(value: &Value, with_offset: bool, symbols: Option<&Symbols>, out: &mut Vec<u8>) {
+    match (value, symbols) {
+        (Value::Pointer(address), Some(symbols)) => symbols.write(*address, with_offset, out),
+        (value, _) => self::value(value, Base::Hexadecimal, Quotes::Never, out),
+    }
+}
+
+fn as_the_kernel(value: &Value, base: Base, symbols: Option<&Symbols>, out: &mut Vec<u8>) {
     match value {
         Value::Text { bytes, full_length } => {
             out.push(b'"');
@@ -107,10 +124,11 @@ fn as_the_kernel(value: &Value, base: Base, out: &mut Vec<u8>) {
                 if index > 0 {
                     out.push(b',');
                 }
-                as_the_kernel(element, base, out);
+                as_the_kernel(element, base, symbols, out);
             }
             out.push(b'}');
         }
+        Value::Pointer(_) => address(value, true, symbols, out),
         other => self::value(other, base, Quotes::Never, out),
     }
 }

@@ -258,7 +258,6 @@ fn main() {
                     format!("p:e {target}:sum %rdi"),
                     "p:f /etc/passwd:main".to_owned(),
                     format!("uprobe:{target}:no_such_*"),
-                    "kprobe:vfs_read".to_owned(),
                 ];
                 let mut args = Vec::new();
                 for definition in &wrong {

@@ -1,5 +1,6 @@
 //! Attaching, one file a kind. Every attachment is a link, and a link is a file descriptor.
 
+pub(crate) mod function;
 pub(crate) mod raw;
 pub(crate) mod tracepoint;
 pub(crate) mod user;

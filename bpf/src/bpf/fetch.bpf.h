@@ -4,7 +4,7 @@
  * makes the argument a fault, and the next one begins anew. Outputs are appended behind the scratch slot,
  * each with a head; an output without room has its head alone.
  *
- * The rules of usdt.bpf.c on stack hold: what a step knows stands in the scratch slot.
+ * The rules of probe.bpf.h on stack hold: what a step knows stands in the scratch slot.
  */
 #ifndef TRACEBRAID_FETCH_BPF_H
 #define TRACEBRAID_FETCH_BPF_H
@@ -62,20 +62,6 @@ static __noinline int store_memory(struct scratch *scratch, __u64 address, __u32
 	return 0;
 }
 
-/* Text that lies in memory which nobody has touched yet: its pages are faulted in, two at most. */
-static __noinline long read_cold_text(char *to, __u64 address)
-{
-	__u64 next_page = (address | 4095) + 1;
-	long length;
-
-	if (!to || bpf_copy_from_user(to, 1, (void *)address))
-		return -1;
-	length = bpf_probe_read_user_str(to, settings.string_limit, (void *)address);
-	if (length >= 0 || bpf_copy_from_user(to, 1, (void *)next_page))
-		return length;
-	return bpf_probe_read_user_str(to, settings.string_limit, (void *)address);
-}
-
 static __noinline int store_text(struct scratch *scratch, __u64 address)
 {
 	__u32 used = scratch->used, limit = settings.string_limit, status = ABI_TEXT_READ;
@@ -85,14 +71,14 @@ static __noinline int store_text(struct scratch *scratch, __u64 address)
 	if (used > settings.fetch_room - ABI_OUTPUT_HEAD - limit)
 		return put_head(scratch, ABI_TEXT_NO_ROOM);
 	to = output(scratch, used);
-	length = bpf_probe_read_user_str(to + ABI_OUTPUT_HEAD, limit, (void *)address);
+	length = read_string(to + ABI_OUTPUT_HEAD, limit, address);
 	if (length < 0)
 		length = read_cold_text(to + ABI_OUTPUT_HEAD, address);
 	if (length < 0 || length > limit)
 		return put_head(scratch, ABI_TEXT_FAULT);
 	/* It fills the room: whether it ends just there is asked of the byte that the NUL stands for. */
 	if (length == limit &&
-	    (bpf_probe_read_user(&scratch->value, 1, (void *)(address + limit - 1)) ||
+	    (read_user(&scratch->value, 1, address + limit - 1) ||
 	     (scratch->value & 0xff)))
 		status = ABI_TEXT_CUT;
 	close_output(scratch, to, used, length, status);

@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 
 use crate::abi;
 use crate::error::{Error, ErrorKind, Result};
-use crate::spec::{Argument, Fetch, Location, ProbeId, Program, Spec, Step};
+use crate::spec::{Argument, Fetch, FunctionPlace, Location, ProbeId, Program, Spec, Step};
 
 pub(crate) use kernel::{Calls, Tracepoint};
-use place::{NO_PLACE, check, place, step};
+use place::{NO_PLACE, check, check_program, place, step};
 
 /// Bytes of a CPU's ring where the spec says 0.
 const DEFAULT_RING: usize = 1 << 20;
@@ -34,6 +34,7 @@ pub(crate) struct Plan {
     pub(crate) locations: Vec<abi::Location>,
     pub(crate) places: Vec<abi::Place>,
     pub(crate) binaries: Vec<Binary>,
+    pub(crate) functions: Vec<Function>,
     pub(crate) tracepoints: Vec<Tracepoint>,
     /// Entry of each event with a record of its own, by `abi` number.
     pub(crate) events: [u32; abi::EVENTS],
@@ -106,6 +107,7 @@ impl Plan {
             locations: Vec::new(),
             places: Vec::new(),
             binaries: Vec::new(),
+            functions: Vec::new(),
             tracepoints: Vec::new(),
             events: [abi::NO_ENTRY; abi::EVENTS],
             enter: None,
@@ -116,6 +118,7 @@ impl Plan {
             fetch_room: 0,
         };
         plan.user(spec)?;
+        plan.functions(spec)?;
         plan.tracepoints(&spec.tracepoints)?;
         plan.kernel(spec);
         Ok(plan)
@@ -217,7 +220,30 @@ impl Plan {
     }
 }
 
+/// A place in the kernel's code. `location` is its cookie.
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub(crate) place: FunctionPlace,
+    pub(crate) at_return: bool,
+    pub(crate) location: u32,
+}
+
 impl Plan {
+    fn functions(&mut self, spec: &Spec) -> Result<()> {
+        for probe in &spec.functions {
+            check_program(&probe.program)
+                .map_err(|what| Error::bad_spec(format!("{:?}: {what}", probe.place)))?;
+            let fetch = Fetch::Program(probe.program.clone());
+            let location = self.chain(vec![(fetch, vec![(probe.id, 0)])]);
+            self.functions.push(Function {
+                place: probe.place.clone(),
+                at_return: probe.program.at_return,
+                location,
+            });
+        }
+        Ok(())
+    }
+
     fn add_program(&mut self, program: &Program) {
         self.places.extend(program.steps.iter().map(step));
         let bytes = |step: &Step| match step {

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::abi;
 use crate::error::{Error, Result};
 use crate::registers;
-use crate::spec::{Argument, Fetch, Location, Place, Step};
+use crate::spec::{Argument, Fetch, Location, Place, Program, Step};
 
 pub(super) fn check(file: &Path, location: &Location) -> Result<()> {
     let refuse = |what: String| {
@@ -47,22 +47,27 @@ pub(super) fn check(file: &Path, location: &Location) -> Result<()> {
             }
         }
         Fetch::Program(program) => {
-            if program.steps.len() > usize::from(u16::MAX) {
-                return refuse(format!("{} steps", program.steps.len()));
-            }
-            let sizes = program.steps.iter().filter_map(|step| match step {
-                Step::StoreMemory { size, .. } => Some(usize::from(*size)),
-                _ => None,
-            });
-            if let Some(bad) = sizes
-                .into_iter()
-                .find(|size| !(1..=abi::ARRAY_BYTES).contains(size))
-            {
-                return refuse(format!("an array of {bad} bytes"));
+            if let Err(what) = check_program(program) {
+                return refuse(what);
             }
         }
     }
     Ok(())
+}
+
+/// What of a fetch program cannot be.
+pub(super) fn check_program(program: &Program) -> std::result::Result<(), String> {
+    if program.steps.len() > usize::from(u16::MAX) {
+        return Err(format!("{} steps", program.steps.len()));
+    }
+    let mut sizes = program.steps.iter().filter_map(|step| match step {
+        Step::StoreMemory { size, .. } => Some(usize::from(*size)),
+        _ => None,
+    });
+    match sizes.find(|size| !(1..=abi::ARRAY_BYTES).contains(size)) {
+        Some(bad) => Err(format!("an array of {bad} bytes")),
+        None => Ok(()),
+    }
 }
 
 pub(super) const NO_PLACE: abi::Place = abi::Place {

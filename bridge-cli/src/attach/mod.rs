@@ -173,6 +173,13 @@ pub fn run(options: &Options, say: &mut dyn FnMut(Note)) -> Result<Ended> {
         }
         None => (None, None, Way::default(), resolver.resolve(None, &[])?),
     };
+    if follow.is_none() && !options.all_processes && !resolved.spec.functions.is_empty() {
+        return Err(Error::new(
+            ErrorKind::Usage,
+            "nobody is named whose calls of kernel functions are wanted",
+        )
+        .hint("give a process (-p PID), a command (-- CMD), or -a for those of all processes"));
+    }
     if let Some(recorder) = &options.recorder {
         let probes = resolved.recorded.iter().map(|wanted| &*wanted.what);
         Conditions::new(recorder.when.clone()).check(probes)?;

@@ -1,4 +1,4 @@
-//! From a definition in a file to what the kernel side runs: steps, and how their outputs become values.
+//! From a definition to what the kernel side runs: steps, and how their outputs become values.
 //!
 //! ```text
 //! id=+8(%di):u32     register rdi │ store 4 bytes at +8       ─▶ output 1 ─▶ unsigned
@@ -10,9 +10,11 @@
 use tracebraid_bpf::spec::{self, Register};
 
 use super::argument::Argument;
+use super::kernel_probe::address_of;
+use super::knowledge::Kernel;
 use super::program::{KernelRegister, Step};
 use super::value_type::ValueType;
-use super::{Definition, Place};
+use super::{Definition, Kind, Place};
 
 /// What a user definition is made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,14 +54,19 @@ pub enum Source {
     Constant(String),
 }
 
-/// Compiles a definition of a file.
-pub fn compile(definition: &Definition) -> Compiled {
+/// Compiles a definition of a file or of a kernel function.
+///
+/// # Errors
+/// What of it cannot be fetched, as a sentence.
+pub fn compile(definition: &Definition, kernel: &dyn Kernel) -> Result<Compiled, String> {
     let offset = match &definition.place {
         Place::File { offset, .. } => *offset,
         _ => 0,
     };
     let mut steps = Vec::new();
-    let ip = spec::Step::Register(Register::Rip, 0);
+    // In the kernel it stands one byte behind the probe, as behind a breakpoint.
+    let behind = i64::from(definition.kind != Kind::File && !definition.is_return);
+    let ip = spec::Step::Register(Register::Rip, -behind);
     let first = match definition.is_return {
         true => vec![spec::Step::Function(0), ip],
         false => vec![ip],
@@ -71,19 +78,34 @@ pub fn compile(definition: &Definition) -> Compiled {
     let arguments = definition
         .arguments
         .iter()
-        .map(|argument| one(argument, offset, &mut steps))
-        .collect();
-    Compiled {
+        .map(|argument| one(argument, offset, kernel, &mut steps))
+        .collect::<Result<_, String>>()?;
+    Ok(Compiled {
         program: spec::Program {
             steps,
             at_return: definition.is_return,
         },
         addresses,
         arguments,
-    }
+    })
 }
 
-fn one(argument: &Argument, offset: u64, steps: &mut Vec<spec::Step>) -> Read {
+/// The registers in which a function of the kernel takes its first arguments.
+const ARGUMENTS: [Register; 6] = [
+    Register::Rdi,
+    Register::Rsi,
+    Register::Rdx,
+    Register::Rcx,
+    Register::R8,
+    Register::R9,
+];
+
+fn one(
+    argument: &Argument,
+    offset: u64,
+    kernel: &dyn Kernel,
+    steps: &mut Vec<spec::Step>,
+) -> Result<Read, String> {
     let mut bits = None;
     let mut source = Source::One;
     for step in argument.program.steps() {
@@ -98,20 +120,26 @@ fn one(argument: &Argument, offset: u64, steps: &mut Vec<spec::Step>) -> Read {
     }
     if !matches!(source, Source::Comm | Source::Constant(_)) {
         for step in argument.program.steps() {
-            fetch(step, argument, offset, steps);
+            fetch(step, argument, offset, kernel, steps)?;
         }
     }
-    Read {
+    Ok(Read {
         value: argument.value,
         source,
         bits,
-    }
+    })
 }
 
-fn fetch(step: &Step, argument: &Argument, offset: u64, steps: &mut Vec<spec::Step>) {
+fn fetch(
+    step: &Step,
+    argument: &Argument,
+    offset: u64,
+    kernel: &dyn Kernel,
+    steps: &mut Vec<spec::Step>,
+) -> Result<(), String> {
     let count = argument.count.unwrap_or(1);
     let size = argument.value.size() * count;
-    match *step {
+    match step.clone() {
         Step::Register(register) => steps.push(spec::Step::Register(user_register(register), 0)),
         Step::Stack(number) => {
             steps.push(spec::Step::Register(Register::Rsp, 0));
@@ -133,18 +161,40 @@ fn fetch(step: &Step, argument: &Argument, offset: u64, steps: &mut Vec<spec::St
             None => steps.push(spec::Step::StoreText(offset)),
             Some(count) => texts(count, steps),
         },
-        // Of the kernel, or no step of their own.
-        Step::Argument(_)
-        | Step::EntryArgument(_)
-        | Step::EventField(_)
-        | Step::Symbol { .. }
+        Step::Argument(number) => match ARGUMENTS.get(number as usize) {
+            Some(&register) => steps.push(spec::Step::Register(register, 0)),
+            None => {
+                // Above the return address, which is on top of the stack.
+                let above = i64::from(number) - ARGUMENTS.len() as i64 + 1;
+                steps.push(spec::Step::Register(Register::Rsp, 0));
+                steps.push(spec::Step::Read(8 * above));
+            }
+        },
+        Step::Symbol { name } => match address_of(kernel, &name) {
+            Ok(0) => {
+                return Err(format!(
+                    "the address of {name} may not be seen (CAP_SYSLOG)"
+                ));
+            }
+            Ok(address) => steps.push(spec::Step::Constant(address)),
+            Err(_) => return Err(format!("there is no kernel symbol {name}")),
+        },
+        Step::StoreSymbol => steps.push(spec::Step::Store),
+        Step::EntryArgument(_) => {
+            return Err(format!(
+                "{}: arguments of the entry are not kept for a return probe by this version",
+                argument.name
+            ));
+        }
+        // Of event probes, or no step of their own.
+        Step::EventField(_)
         | Step::SymbolAddress
-        | Step::StoreSymbol
         | Step::Comm
         | Step::Text(_)
         | Step::Bits { .. }
         | Step::Array(_) => {}
     }
+    Ok(())
 }
 
 /// An array of texts is an array of pointers to them, which the last read leads to.

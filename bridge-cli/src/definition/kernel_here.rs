@@ -100,6 +100,17 @@ impl AllSymbols {
             .take_while(move |row| *row.name == *name)
     }
 
+    /// All symbols of an address; none where addresses may not be seen.
+    fn at(&self, address: u64) -> &[Row] {
+        let start = self.rows.partition_point(|row| row.address < address);
+        let end = self.rows.partition_point(|row| row.address <= address);
+        if address == 0 {
+            &[]
+        } else {
+            &self.rows[start..end]
+        }
+    }
+
     /// Bytes up to the next symbol.
     fn size(&self, address: u64) -> Option<u64> {
         if address == 0 {
@@ -197,9 +208,13 @@ impl KernelHere {
         let Some(traceable) = self.traceable() else {
             return Probeable::Yes;
         };
-        // Parts of a function (`f.cold`) are as traceable as the function.
-        let whole = row.name.split('.').next().unwrap_or(&row.name);
-        match traceable.contains(&*row.name) || traceable.contains(whole) {
+        // Of several names of one place ftrace lists one. Parts of a function (`f.cold`) are as traceable
+        // as the function.
+        let is_traceable = |row: &Row| {
+            let whole = row.name.split('.').next().unwrap_or(&row.name);
+            traceable.contains(&*row.name) || traceable.contains(whole)
+        };
+        match is_traceable(row) || self.all().at(row.address).iter().any(is_traceable) {
             true => Probeable::Yes,
             false => Probeable::NoTrace,
         }
@@ -294,7 +309,12 @@ impl Kernel for KernelHere {
     }
 
     fn similar_functions(&self, name: &str) -> Vec<String> {
-        nearest::nearest(name, self.function_names())
+        // There are 200,000: only those of about the same length and beginning are compared.
+        let first = name.bytes().next();
+        let names = self
+            .function_names()
+            .filter(|other| other.bytes().next() == first && other.len().abs_diff(name.len()) <= 3);
+        nearest::nearest(name, names)
     }
 
     fn matching_functions(&self, pattern: &Glob) -> Vec<String> {
@@ -322,6 +342,8 @@ mod tests {
             .collect();
         assert_eq!(found.len(), 2);
         assert!(found.contains(&None) && found.contains(&Some("dummy")));
+        assert_eq!(all.at(0xffff_ffff_8100_0040).len(), 1);
+        assert!(all.at(0).is_empty());
         assert_eq!(all.size(0xffff_ffff_8100_0000), Some(0x40));
         assert_eq!(all.size(0xffff_ffff_c000_0020), None);
         assert!(all.modules.contains("dummy"));

@@ -1,11 +1,12 @@
-//! Probe definitions of `-e` and `--probes`: read, judged against this machine, and turned into user probes.
+//! Probe definitions of `-e` and `--probes`: read, judged against this machine, and turned into probes.
 
 use std::sync::Arc;
 
-use tracebraid_bpf::spec::{Fetch, Location, UserProbe};
+use tracebraid_bpf::spec::{Fetch, FunctionPlace, FunctionProbe, Location, UserProbe};
 
 use super::files::in_root_of;
 use super::{Resolved, Resolver};
+use crate::definition::compile::Compiled;
 use crate::definition::files_here::FilesHere;
 use crate::definition::kernel_here::KernelHere;
 use crate::definition::knowledge::Knowledge;
@@ -17,6 +18,7 @@ use crate::filter::{Hits, Machine, ProbeFilter, Refusals};
 use crate::source::decode::Decoder;
 use crate::target::{Binary, Process};
 use crate::tracefs::Tracefs;
+use crate::tracefs::symbols::Symbols;
 
 /// Definitions as the user wrote them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +29,14 @@ pub struct Written {
     pub text: String,
     /// What hits of them must fulfil, all of it.
     pub filters: Vec<String>,
+}
+
+/// A definition that can be attached.
+pub(super) struct Ready {
+    definition: Definition,
+    compiled: Compiled,
+    /// What names addresses of the kernel, where it is one there.
+    symbols: Option<Arc<Symbols>>,
 }
 
 /// Whether the text of a `-e` is a definition, not the name of a tracepoint: a short form, or a letter and
@@ -40,14 +50,16 @@ pub fn is_definition(text: &str) -> bool {
 
 impl Resolver {
     /// Reads the definitions; gives what is good of them, and what is wrong.
-    pub(super) fn read_definitions(
-        &self,
-        target: Option<&Process>,
-    ) -> (Vec<Definition>, Vec<Error>) {
+    pub(super) fn read_definitions(&self, target: Option<&Process>) -> (Vec<Ready>, Vec<Error>) {
         if self.written.is_empty() {
             return (Vec::new(), Vec::new());
         }
-        let kernel = KernelHere::new(Tracefs::find().ok());
+        let tracefs = Tracefs::find().ok();
+        let symbols = tracefs
+            .as_ref()
+            .map(|tracefs| Arc::clone(tracefs.symbols()));
+        let symbols = symbols.unwrap_or_else(|| Arc::new(Symbols::new("/proc/kallsyms", "")));
+        let kernel = KernelHere::new(tracefs);
         let root = target.map(|process| format!("/proc/{}/root", process.pid()));
         let files = FilesHere::in_root(root.map(Into::into));
         let knowledge = Knowledge {
@@ -69,7 +81,21 @@ impl Resolver {
                 }
             }
         }
-        (reader.finish().into_definitions(), errors)
+        let mut ready = Vec::new();
+        for definition in reader.finish().into_definitions() {
+            match compile::compile(&definition, &kernel) {
+                Ok(compiled) => ready.push(Ready {
+                    symbols: (definition.kind != Kind::File).then(|| Arc::clone(&symbols)),
+                    definition,
+                    compiled,
+                }),
+                Err(why) => {
+                    let message = format!("-e {}: {why}", definition.text);
+                    errors.push(Error::new(ErrorKind::Unsupported, message));
+                }
+            }
+        }
+        (ready, errors)
     }
 
     /// Adds user probes for definitions.
@@ -78,13 +104,37 @@ impl Resolver {
     /// All files that cannot be opened, and filters that cannot be read.
     pub(super) fn add_definitions(
         &mut self,
-        definitions: &[Definition],
+        ready: Vec<Ready>,
         target: Option<&Process>,
         resolved: &mut Resolved,
     ) -> Result<()> {
         let mut errors = Vec::new();
         let mut refusals = Refusals::default();
-        for definition in definitions {
+        for one in ready {
+            let Ready {
+                definition,
+                compiled,
+                symbols,
+            } = one;
+            let program = compiled.program.clone();
+            let decoder = Decoder::definition(&definition, compiled, symbols);
+            self.read_filters_of(&definition, decoder.probe(), &mut refusals, resolved);
+            let function = match &definition.place {
+                Place::Symbol { symbol, offset } => {
+                    Some(FunctionPlace::Symbol(symbol.clone(), *offset))
+                }
+                Place::Address(address) => Some(FunctionPlace::Address(*address)),
+                Place::File { .. } | Place::Event { .. } => None,
+            };
+            if let Some(place) = function {
+                resolved.warnings.extend(definition.warnings);
+                let id = resolved.add(&mut self.next, decoder, Vec::new());
+                resolved
+                    .spec
+                    .functions
+                    .push(FunctionProbe { id, place, program });
+                continue;
+            }
             let Place::File {
                 path,
                 offset,
@@ -123,8 +173,6 @@ impl Resolver {
                 ));
             }
             resolved.warnings.extend(warnings);
-            let decoder = Decoder::definition(definition);
-            self.read_filters_of(definition, decoder.probe(), &mut refusals, resolved);
             let id = resolved.add(&mut self.next, decoder, Vec::new());
             resolved.spec.user.push(UserProbe {
                 id,
@@ -132,7 +180,7 @@ impl Resolver {
                 locations: vec![Location {
                     offset: *offset,
                     semaphore: *counter,
-                    fetch: Fetch::Program(compile::compile(definition).program),
+                    fetch: Fetch::Program(program),
                 }],
             });
         }
@@ -186,16 +234,17 @@ fn not_attachable(place: &str, definition: &Definition) -> Option<Error> {
         let message = format!("{place}: {} cannot be probed: {obstacle}", definition.place);
         return Some(Error::new(ErrorKind::Usage, message));
     }
-    if definition.kind == Kind::File {
+    if !matches!(definition.kind, Kind::Tracepoint | Kind::Event) {
         return None;
     }
     let message = format!(
-        "{place}: {}: probes in the kernel are checked (bridge-cli probe), and not attached by this version",
+        "{place}: {}: probes at tracepoints and events are checked (bridge-cli probe), and not attached by \
+         this version",
         definition.place
     );
     Some(
         Error::new(ErrorKind::Unsupported, message)
-            .hint("kernel events are traced by their tracepoints: bridge-cli list"),
+            .hint("name the tracepoint itself, as bridge-cli list shows it"),
     )
 }
 

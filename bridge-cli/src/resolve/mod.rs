@@ -208,7 +208,7 @@ impl Resolver {
             return Err(error);
         }
         resolved.binaries = binaries;
-        self.add_definitions(&definitions, target, &mut resolved)?;
+        self.add_definitions(definitions, target, &mut resolved)?;
         self.check(&resolved)?;
         Ok(resolved)
     }

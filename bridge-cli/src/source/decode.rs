@@ -20,12 +20,14 @@ use tracebraid_wire::kind::{FieldKind, Kind};
 use super::definition::{self, Reading};
 use super::slots::{self, type_name};
 use super::syscall::{self, Syscalls, Way};
+use crate::definition::compile::Compiled;
 use crate::event::{
     Comm, Event, Field, Origin, Print, Probe, UNKNOWN_CPU, UNKNOWN_LENGTH, Value, What,
 };
 use crate::tracefs::builtin::{self, Builtin};
 use crate::tracefs::format::{self, Format};
 use crate::tracefs::print_fmt::UnknownForm;
+use crate::tracefs::symbols::Symbols;
 use crate::tracefs::{self, Tracefs, c_type::Scalar, record};
 
 /// Makes events of one probe's records.
@@ -125,9 +127,13 @@ impl Decoder {
         }
     }
 
-    /// For a probe definition in a file.
-    pub fn definition(definition: &crate::definition::Definition) -> Decoder {
-        let (probe, reading) = definition::probe(definition);
+    /// For a probe definition; `symbols` name addresses, where it is in the kernel.
+    pub fn definition(
+        definition: &crate::definition::Definition,
+        compiled: Compiled,
+        symbols: Option<Arc<Symbols>>,
+    ) -> Decoder {
+        let (probe, reading) = definition::probe(definition, compiled, symbols);
         Decoder {
             probe: Arc::new(probe),
             shape: Shape::Definition(reading),

@@ -1,21 +1,30 @@
 //! The values of a probe definition's hit, from what its fetch program gave out.
 
+use std::sync::Arc;
+
 use tracebraid_bpf::record::Output;
 use tracebraid_filter::Type;
 
+use crate::definition::Definition;
 use crate::definition::compile::{Compiled, Read, Source};
 use crate::definition::fields::Field as FormatField;
 use crate::definition::value_type::ValueType;
-use crate::definition::{Definition, compile};
 use crate::event::{Base, Comm, Field, Origin, Print, Probe, UNKNOWN_LENGTH, Value};
+use crate::tracefs::symbols::Symbols;
 
 /// How the records of one definition are read.
 #[derive(Debug)]
-pub(super) struct Reading(Compiled);
+pub(super) struct Reading {
+    compiled: Compiled,
+    symbols: Option<Arc<Symbols>>,
+}
 
 /// The probe of a definition, and how its records are read.
-pub(super) fn probe(definition: &Definition) -> (Probe, Reading) {
-    let compiled = compile::compile(definition);
+pub(super) fn probe(
+    definition: &Definition,
+    compiled: Compiled,
+    symbols: Option<Arc<Symbols>>,
+) -> (Probe, Reading) {
     let shown = definition.fields();
     let (addresses, arguments) = shown.split_at(compiled.addresses);
     let name = |field: &FormatField| {
@@ -47,9 +56,10 @@ pub(super) fn probe(definition: &Definition) -> (Probe, Reading) {
         fields,
         print: Print::Definition {
             addresses: compiled.addresses,
+            symbols: symbols.clone(),
         },
     };
-    (probe, Reading(compiled))
+    (probe, Reading { compiled, symbols })
 }
 
 /// How filters compare an argument; arrays are not compared.
@@ -71,17 +81,19 @@ impl Reading {
     pub(super) fn values(&self, outputs: Vec<Output>, comm: &Comm) -> Vec<Value> {
         let mut outputs = outputs.into_iter();
         let mut next = || outputs.next().unwrap_or(Output::NoRoom);
-        let mut values = Vec::with_capacity(self.0.addresses + self.0.arguments.len());
-        for _ in 0..self.0.addresses {
+        let mut values =
+            Vec::with_capacity(self.compiled.addresses + self.compiled.arguments.len());
+        for _ in 0..self.compiled.addresses {
             values.push(match next() {
                 Output::Read(bytes) => Value::Pointer(number(&bytes, false)),
                 other => missing(&other),
             });
         }
-        for read in &self.0.arguments {
+        for read in &self.compiled.arguments {
             values.push(match &read.source {
                 Source::Comm => Value::text(comm.bytes()),
                 Source::Constant(text) => Value::text(text.as_bytes()),
+                Source::One if read.value == ValueType::SymbolText => self.symbol(next()),
                 Source::One => read.one(next()),
                 Source::Elements(count) => read.elements(next(), *count),
                 Source::Outputs(count) => {
@@ -90,6 +102,24 @@ impl Reading {
             });
         }
         values
+    }
+}
+
+impl Reading {
+    /// The name of a symbol as text.
+    fn symbol(&self, output: Output) -> Value {
+        match output {
+            Output::Read(bytes) => {
+                let mut name = Vec::new();
+                let address = number(&bytes, false);
+                match &self.symbols {
+                    Some(symbols) => symbols.write(address, true, &mut name),
+                    None => crate::print::hexadecimal(address, &mut name),
+                }
+                Value::text(name)
+            }
+            other => missing(&other),
+        }
     }
 }
 

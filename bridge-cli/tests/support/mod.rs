@@ -51,6 +51,16 @@ pub(crate) fn timed(test: Trial) -> Trial {
     }
 }
 
+/// A test that probes kernel functions, which this kernel may have none of.
+pub(crate) fn kprobe_test(name: &str, run: impl FnOnce() + Send + 'static) -> Trial {
+    if Path::new("/sys/bus/event_source/devices/kprobe/type").exists() {
+        return bpf_test(name, run);
+    }
+    Trial::test(name, || Ok(()))
+        .with_kind("needs a kernel with CONFIG_KPROBE_EVENTS")
+        .with_ignored_flag(true)
+}
+
 /// Runs the trials. One after the other: they share two CPUs.
 pub(crate) fn run(trials: Vec<Trial>) -> ! {
     let mut arguments = Arguments::from_args();

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What probes in user code and in kernel functions have in common: a location, found by the cookie, says
+ * what to fetch; what is fetched goes into a scratch slot that a compare-and-swap has made ours, and from
+ * there into the ring in one go.
+ *
+ * From 6.13 on the kernel itself would give programs that may sleep per-CPU data: a function that takes 64
+ * bytes of stack or more is moved to a "private stack" of the CPU, which two threads inside the program
+ * then share (seen on 7.2: a kernel oops). So no function here takes more than 48 bytes. They are many and
+ * small for that reason, keep what they know in the scratch slot, and a test counts their bytes.
+ *
+ * Whoever includes this says how memory is read: read_user(to, size, address), read_string(to, limit,
+ * address), and what is tried again where a text could not be read: read_cold_text(to, address); and
+ * whose hits are wanted: is_hit_wanted(tgid, tid).
+ */
+#ifndef TRACEBRAID_PROBE_BPF_H
+#define TRACEBRAID_PROBE_BPF_H
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct location);
+} locations SEC(".maps");
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct place);
+} places SEC(".maps");
+/* Made by the bridge with settings.text_bytes more in each value. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct scratch);
+} scratch_slots SEC(".maps");
+
+/* Slots looked at before giving up. */
+#define TRIES 16
+
+static __noinline struct scratch *scratch_get(__u32 tid)
+{
+	for (__u32 i = 0; i < TRIES; i++) {
+		__u32 index = (tid + i) & (settings.scratch_slots - 1);
+		struct scratch *scratch = bpf_map_lookup_elem(&scratch_slots, &index);
+
+		if (!scratch)
+			break;
+		if (__sync_val_compare_and_swap(&scratch->busy, 0, 1) == 0)
+			return scratch;
+	}
+	return NULL;
+}
+
+static __always_inline void scratch_put(struct scratch *scratch)
+{
+	__sync_lock_test_and_set(&scratch->busy, 0);
+}
+
+static __always_inline __u64 saved_register(const struct scratch *scratch, __u32 word)
+{
+	return word < ABI_REGISTERS ? scratch->registers[word] : 0;
+}
+
+static __noinline int read_text(struct scratch *scratch, struct text_head *head, __u64 address,
+				__u64 length)
+{
+	__u32 limit = settings.string_limit;
+	__u32 used = scratch->used, to_page_end = 4096 - (address & 4095);
+	__u32 take;
+	char *to;
+
+	head->full_length = length;
+	head->length = 0;
+	head->status = ABI_TEXT_READ;
+	if (!address) {
+		head->status = ABI_TEXT_NULL;
+		return 0;
+	}
+	/* With no room left the text is cut to nothing, which its full length tells. */
+	if (!length || used > settings.text_bytes - limit)
+		return 0;
+	take = length < limit ? length : limit;
+	if (take > limit)
+		return 0;
+	to = (char *)(scratch + 1) + used;
+	if (read_user(to, take, address)) {
+		/* A wrong length runs off the end of what is mapped: keep what is there. */
+		if (take <= to_page_end || to_page_end > limit || read_user(to, to_page_end, address)) {
+			head->status = ABI_TEXT_FAULT;
+			return 0;
+		}
+		take = to_page_end;
+	}
+	head->length = take;
+	scratch->used = used + take;
+	return 0;
+}
+
+/* The bodies of loops are functions, so that the verifier walks each once. */
+static long one_text(__u64 i, struct scratch **context)
+{
+	struct scratch *scratch = *context;
+	__u32 index = scratch->at.first_place + i;
+	struct place *pair = bpf_map_lookup_elem(&places, &index);
+
+	if (!pair || i >= ABI_TEXTS)
+		return 1;
+	read_text(scratch, &scratch->heads[i], scratch->words[pair->base & (ABI_WORDS - 1)],
+		  scratch->words[pair->index & (ABI_WORDS - 1)]);
+	return 0;
+}
+
+static __noinline int read_slots(struct scratch *scratch)
+{
+	__u32 words = scratch->at.words;
+
+	if (words > ABI_WORDS)
+		return 0;
+	scratch->record.words = words;
+	if (words &&
+	    read_user(scratch->words, words * 8, saved_register(scratch, settings.first_argument)))
+		return 0;
+	scratch->record.valid = -1;
+	scratch->record.texts = scratch->at.texts;
+	bpf_loop(scratch->at.texts, one_text, &scratch, 0);
+	return 0;
+}
+
+/* Raw bits; the bridge cuts them to their width and extends the sign. */
+static __noinline int read_place(const struct scratch *scratch, const struct place *place,
+				 __u64 *value)
+{
+	__u64 address = place->displacement;
+
+	*value = 0;
+	switch (place->kind) {
+	case ABI_PLACE_CONSTANT:
+		*value = address;
+		return true;
+	case ABI_PLACE_REGISTER:
+		*value = saved_register(scratch, place->base) >> (place->shift & 63);
+		return true;
+	case ABI_PLACE_ADDRESS:
+		*value = address + saved_register(scratch, settings.instruction_pointer);
+		return true;
+	case ABI_PLACE_MEMORY:
+		if (place->base != ABI_NO_REGISTER)
+			address += saved_register(scratch, place->base);
+		if (place->index != ABI_NO_REGISTER)
+			address += saved_register(scratch, place->index) << (place->shift & 63);
+		switch (place->width) {
+		case 1:
+			return read_user(value, 1, address) == 0;
+		case 2:
+			return read_user(value, 2, address) == 0;
+		case 4:
+			return read_user(value, 4, address) == 0;
+		case 8:
+			return read_user(value, 8, address) == 0;
+		}
+	}
+	return false;
+}
+
+static long one_argument(__u64 i, struct scratch **context)
+{
+	struct scratch *scratch = *context;
+	__u32 index = scratch->at.first_place + i;
+	struct place *place = bpf_map_lookup_elem(&places, &index);
+
+	if (!place || i >= ABI_WORDS)
+		return 1;
+	if (read_place(scratch, place, &scratch->words[i]))
+		scratch->record.valid |= 1ull << i;
+	return 0;
+}
+
+static __noinline int read_arguments(struct scratch *scratch)
+{
+	scratch->record.words = scratch->at.words;
+	bpf_loop(scratch->at.words, one_argument, &scratch, 0);
+	return 0;
+}
+
+#include "fetch.bpf.h"
+
+/* The words stand right behind the record in scratch, as they will in the ring. */
+static __always_inline void copy(struct bpf_dynptr *room, struct scratch *scratch, __u32 words,
+				 __u32 texts)
+{
+	__u32 at = sizeof(scratch->record) + words, bytes = scratch->record.text_bytes;
+
+	bpf_dynptr_write(room, 0, &scratch->record, at, 0);
+	if (texts)
+		bpf_dynptr_write(room, at, scratch->heads, texts, 0);
+	if (bytes && bytes <= settings.text_bytes)
+		bpf_dynptr_write(room, at + texts, scratch + 1, bytes, 0);
+}
+
+/* Whether the record went into the ring. */
+static __noinline int put(struct scratch *scratch)
+{
+	__u32 words = scratch->record.words * 8;
+	__u32 texts = scratch->record.texts * sizeof(struct text_head);
+	unsigned long flags;
+	struct bpf_dynptr room;
+	void *ring;
+	int done = false;
+
+	if (words > sizeof(scratch->words) || texts > sizeof(scratch->heads))
+		return false;
+	scratch->record.text_bytes = scratch->used;
+	keep_others_away(flags);
+	ring = ring_here();
+	if (!ring)
+		goto out;
+	if (bpf_ringbuf_reserve_dynptr(ring, sizeof(scratch->record) + words + texts + scratch->used, 0,
+				       &room)) {
+		bpf_ringbuf_discard_dynptr(&room, BPF_RB_NO_WAKEUP);
+		goto out;
+	}
+	scratch->record.header.time = bpf_ktime_get_ns();
+	copy(&room, scratch, words, texts);
+	bpf_ringbuf_submit_dynptr(&room, BPF_RB_NO_WAKEUP);
+	done = true;
+out:
+	let_others_in(flags);
+	return done;
+}
+
+enum outcome { DELIVERED, RING_FULL, NO_SCRATCH };
+
+static __noinline int count(__u32 entry, enum outcome outcome)
+{
+	struct counter *counter = counter_of(entry);
+
+	if (!counter)
+		return 0;
+	__sync_fetch_and_add(&counter->hits, 1);
+	if (outcome == RING_FULL)
+		__sync_fetch_and_add(&counter->ring_full, 1);
+	else if (outcome == NO_SCRATCH)
+		__sync_fetch_and_add(&counter->no_scratch, 1);
+	return 0;
+}
+
+static __noinline int record(struct scratch *scratch)
+{
+	scratch->record.valid = 0;
+	scratch->record.words = 0;
+	scratch->record.texts = 0;
+	scratch->used = 0;
+	if (scratch->at.fetch == ABI_FETCH_SLOTS)
+		read_slots(scratch);
+	else if (settings.fetch_room && scratch->at.fetch == ABI_FETCH_PROGRAM)
+		run_program(scratch);
+	else
+		read_arguments(scratch);
+	fill_header(&scratch->record.header, scratch->at.entry);
+	return put(scratch) ? DELIVERED : RING_FULL;
+}
+
+static __noinline int filtered_out(void)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+
+	return !is_hit_wanted(id >> 32, (__u32)id) || !cpu_wanted();
+}
+
+/* Does what the locations of one address say. */
+static __always_inline int hit(const void *ctx, __u32 index)
+{
+	struct scratch *scratch;
+
+	if (filtered_out())
+		return 0;
+	scratch = scratch_get((__u32)bpf_get_current_pid_tgid());
+	if (scratch) {
+		bpf_probe_read_kernel(scratch->registers, settings.registers * 8, ctx);
+		if (settings.fetch_room)
+			scratch->function = bpf_get_func_ip((void *)ctx);
+	}
+	for (__u32 i = 0; i < ABI_CHAIN; i++) {
+		struct location *at = bpf_map_lookup_elem(&locations, &index);
+
+		if (!at)
+			break;
+		index = at->next;
+		if (scratch) {
+			scratch->at = *at;
+			count(at->entry, record(scratch));
+		} else {
+			count(at->entry, NO_SCRATCH);
+		}
+		if (!index)
+			break;
+	}
+	if (scratch)
+		scratch_put(scratch);
+	return 0;
+}
+
+#endif
