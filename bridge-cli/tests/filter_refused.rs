@@ -367,20 +367,20 @@ fn main() {
                 let program = Program::start("asker 20");
                 for (when, lines) in [
                     (
-                        "app:took if nanos > 5",
+                        "app:took__return if nanos > 5",
                         &[
-                            "bridge-cli: --snapshot-when \"app:took if nanos > 5\": the filter cannot be used for app:took: Field not found",
+                            "bridge-cli: --snapshot-when \"app:took__return if nanos > 5\": the filter cannot be used for app:took__return: Field not found",
                             "  nanos > 5",
                             "  ^^^^^",
-                            "  app:took has ns (u64); every event has common_pid, comm and cpu",
+                            "  app:took__return has ns (u64), end (Option<str>); every event has common_pid, comm and cpu",
                         ][..],
                     ),
                     (
-                        "app:took if (ns > 5",
+                        "app:took__return if (ns > 5",
                         &["  (ns > 5", "  ^", "  a ) is missing"],
                     ),
                     (
-                        "app:took if ns > 5us",
+                        "app:took__return if ns > 5us",
                         &["  ns is u64: write a number such as 17, 0x11 or 021, without a sign"],
                     ),
                 ] {

@@ -11,7 +11,9 @@ async fn unpolled(n: u64) -> u64 {
 #[test]
 fn a_program_whose_tracepoints_have_no_site_links_and_lists_them() {
     let future = unpolled(std::hint::black_box(1));
-    for tracepoint in tracebraid::tracepoints() {
+    // Those of the SDK itself, with its feature `tracing`, are there in any program.
+    let all = tracebraid::tracepoints().into_iter();
+    for tracepoint in all.filter(|tracepoint| tracepoint.provider() != "tracing") {
         assert!(tracepoint.name().starts_with("unpolled"), "{tracepoint:?}");
     }
     tracebraid::enable("*").unwrap();

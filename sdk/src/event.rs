@@ -110,9 +110,7 @@ unsafe fn read<'a>(kind: FieldKind, words: [u64; 3]) -> FieldValue<'a> {
 /// `provider:name: field=value field=value …`, with control characters escaped.
 impl fmt::Display for Event<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}:{}:", self.provider(), self.name())?;
-        self.fields()
-            .try_for_each(|(name, value)| write!(out, " {name}={value}"))
+        self.tracepoint.write_hit(self.fields(), out)
     }
 }
 

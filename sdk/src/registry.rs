@@ -17,6 +17,7 @@ use tracebraid_wire::table::{PointRow, SITE_TESTS_SEMAPHORE, SiteRow};
 
 use crate::dso::{self, Dso, DsoId};
 use crate::error::Result;
+use crate::field_value::FieldValue;
 use crate::gate::{self, Outcome, text};
 use crate::ring;
 use crate::state::Point;
@@ -38,6 +39,24 @@ pub(crate) struct Description {
     pub(crate) is_return: bool,
     pub(crate) fields: Vec<Field>,
     pub(crate) sites: Vec<Site>,
+}
+
+impl Description {
+    /// `provider:name: field=value field=value …`. A return says what has a value: its duration, and how it
+    /// ended where that is unusual.
+    pub(crate) fn write_hit<'a>(
+        &self,
+        fields: impl Iterator<Item = (&'a str, FieldValue<'a>)>,
+        out: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
+        write!(out, "{}:{}:", self.provider, self.name)?;
+        for (name, value) in fields {
+            if !(self.is_return && matches!(value, FieldValue::None)) {
+                write!(out, " {name}={value}")?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Tracepoint {

@@ -98,7 +98,7 @@ fn arm_runs() {
         .iter()
         .position(|line| line.starts_with("foreign:charge__return: ns="));
     let returned = rest.remove(returned.unwrap_or_else(|| panic!("{text}")));
-    assert!(returned.ends_with(" end=None ret=Ok(5)"), "{text}");
+    assert!(returned.ends_with(" ret=Ok(5)"), "{text}");
     assert_eq!(
         rest,
         [
