@@ -74,15 +74,18 @@ fn patterns() {
         assert_eq!(tracebraid::disable(pattern).unwrap(), count);
         count
     };
-    let all = tracebraid::tracepoints().len();
-    assert!(all >= 2);
+    // The SDK, with its feature `tracing`, has some of its own.
+    let points = tracebraid::tracepoints();
+    let is_own = |point: &&tracebraid::Tracepoint| point.provider() == "processes";
+    let (all, own) = (points.len(), points.iter().filter(is_own).count());
+    assert!(own >= 2);
     for (pattern, expected) in [
         ("hit", 1),
         ("processes:hit", 1),
         ("proc*:h?t", 1),
         ("*:[gh]it", 1),
         ("*", all),
-        ("processes:*", all),
+        ("processes:*", own),
         ("other:*", 0),
         ("processes:", 0),
         ("hi", 0),
