@@ -123,6 +123,14 @@ impl Samples {
         Median::of(self.by_name.get(name)?.values().copied().collect())
     }
 
+    /// The median of the difference of two series, taken round by round.
+    #[must_use]
+    pub fn difference(&self, of: &str, minus: &str) -> Option<Median> {
+        let minus = self.by_name.get(minus)?;
+        let pair = |(round, ns): (_, &f64)| Some(ns - minus.get(round)?);
+        Median::of(self.by_name.get(of)?.iter().filter_map(pair).collect())
+    }
+
     /// The median of the ratio of two series, taken round by round.
     #[must_use]
     pub fn ratio(&self, of: &str, to: &str) -> Option<Median> {

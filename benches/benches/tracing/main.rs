@@ -1,0 +1,104 @@
+//! What `tracebraid::tracing` costs a program that says what it does through `tracing`.
+//!
+//! ```text
+//! off   a process for each state: no subscriber, ours, theirs, ours around theirs; sixteen DEBUG events
+//! on    one process, several dispatchers: a subscriber that does nothing, ours around it, and others' instead
+//! ```
+//! The processes of `off` are interleaved, and ratios pair what ran in one round of one repetition. In `on`
+//! ours is a difference: with, minus without, round by round.
+
+mod off;
+mod on;
+mod sites;
+
+use std::error::Error;
+use std::process::{Command, Stdio};
+
+use tracebraid_benches::paired::{self, Sample, Samples, Series};
+use tracebraid_benches::part::{Bar, Part, Thoroughness};
+
+/// The first argument of a process that measures.
+const CHILD: &str = "measure";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [mode, state, rounds] = &arguments[..]
+        && mode == CHILD
+    {
+        return measure(state, rounds.parse()?);
+    }
+    let thoroughness = Thoroughness::wanted();
+    let (rounds, repetitions) = thoroughness.pick((150, 8), (60, 2), (1, 1));
+    let mut samples = Samples::default();
+    for repetition in 0..repetitions {
+        for state in off::State::ALL {
+            collect(repetition, state.name(), rounds, &mut samples)?;
+        }
+        collect(repetition, on::NAME, rounds, &mut samples)?;
+    }
+    let mut part = Part::default();
+    for name in samples.names() {
+        if let Some(time) = samples.time(name) {
+            part.time(name.to_owned(), time);
+        }
+    }
+    // A sample of one round says nothing about a ratio.
+    if thoroughness != Thoroughness::Smoke {
+        for (with, without) in off::State::PAIRS {
+            let (with, without) = (with.series(), without.series());
+            let ratio = samples
+                .ratio(&with, &without)
+                .ok_or("a series is missing")?;
+            part.bar(&with, ratio, Bar::AtMost(1.05));
+        }
+        for (shape, limit) in [("3u64", 60.0), ("span", 200.0)] {
+            let series = |who: &str| format!("tracing/on/{shape}/{who}");
+            let (with, without) = (series("tracebraid"), series("noop"));
+            let added = samples
+                .difference(&with, &without)
+                .ok_or("a series is missing")?;
+            part.time(series("added"), added);
+            part.bar(&series("added"), added, Bar::AtMost(limit));
+        }
+    }
+    part.write("tracing")?;
+    Ok(())
+}
+
+/// One process: its series' samples, on the standard output.
+fn measure(state: &str, rounds: usize) -> Result<(), Box<dyn Error>> {
+    let series: Vec<Series> = match off::State::named(state) {
+        Some(state) => state.prepare(),
+        None => on::prepare()?,
+    };
+    let mut lines = String::new();
+    paired::measure(&series, rounds, |Sample { name, round, ns }| {
+        lines += &format!("{name} {round} {ns}\n");
+    });
+    print!("{lines}");
+    Ok(())
+}
+
+/// Runs such a process and takes its samples.
+fn collect(
+    repetition: usize,
+    state: &str,
+    rounds: usize,
+    samples: &mut Samples,
+) -> Result<(), Box<dyn Error>> {
+    let output = Command::new(std::env::current_exe()?)
+        .args([CHILD, state, &rounds.to_string()])
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !output.status.success() {
+        return Err(format!("measuring {state} failed ({})", output.status).into());
+    }
+    for line in String::from_utf8(output.stdout)?.lines() {
+        let mut words = line.split(' ');
+        let mut word = || words.next().ok_or("a line is short");
+        let name = word()?.to_owned();
+        let (round, ns) = (word()?.parse()?, word()?.parse()?);
+        samples.add(repetition, Sample { name, round, ns });
+    }
+    Ok(())
+}
