@@ -26,6 +26,17 @@ use crate::status::Status;
 /// The process whose helper thread runs (0: none), since a thread does not live on in a child of fork.
 static HELPER: AtomicU32 = AtomicU32::new(0);
 
+/// The last process that got ready (0: none).
+static BEGUN: AtomicU32 = AtomicU32::new(0);
+
+/// Gets ready where that was not done in this process yet: what its options were stays.
+#[cfg(feature = "tracing")]
+pub(crate) fn begin() {
+    if BEGUN.load(Ordering::Acquire) != std::process::id() {
+        init();
+    }
+}
+
 /// Gets ready, with the default [`Options`]: opens what later rights might not allow and starts the
 /// helper thread. Call it early in `main`; in a child of fork it may be called again. What does not
 /// work here is told by [`status`](crate::status()), and tracepoints then stay off.
@@ -40,6 +51,7 @@ pub fn init() {
 /// The helper thread could not be started: tracepoints that the program itself enables still work. The
 /// memory that [`Options::eager`] asks for is not there: it is taken as it is written.
 pub fn init_with(options: Options) -> Result<()> {
+    BEGUN.store(std::process::id(), Ordering::Release);
     let mut locked = gate::lock();
     locked.writer.set_patching(options.patching);
     // Where it cannot be opened, `status` and every `enable` say so.

@@ -40,7 +40,7 @@ pub fn layer<S>() -> Filtered<Tracepoints, Wanted, S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    crate::init();
+    crate::control::begin();
     Tracepoints(()).with_filter(Wanted(()))
 }
 

@@ -63,13 +63,13 @@ use {
 };
 
 /// Puts the bridge around a subscriber: to be called on the whole of it, last, and made the default as the
-/// subscriber would have been. Gets the SDK ready, as [`crate::init`] does.
+/// subscriber would have been. Gets the SDK ready, as [`crate::init`] does, where the program has not.
 ///
 /// The inner subscriber sees what it saw before, whoever attaches: hits that it does not want are not
 /// shown to it. `downcast_ref` finds what is inside, so that handles for reloading go on working.
 #[cfg(tracebraid_keys)]
 pub fn wrap<S: Subscriber>(subscriber: S) -> Wrapped<S> {
-    crate::init();
+    crate::control::begin();
     Wrapped::new(subscriber)
 }
 
