@@ -144,3 +144,86 @@ impl Plan {
         Some(Calls { numbers, probe })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::spec::{Dynamic, KernelProbe};
+
+    #[test]
+    fn a_system_call_has_an_entry_for_each_set_of_probes_that_want_it() {
+        let probe = |id, numbers: &[u32]| KernelProbe {
+            id: ProbeId(id),
+            event: KernelEvent::SysEnter(numbers.to_vec()),
+        };
+        let kernel = vec![probe(1, &[3, 5]), probe(2, &[5]), probe(3, &[3, 5, 2000])];
+        let plan = Plan::new(&Spec {
+            kernel,
+            ..Spec::default()
+        })
+        .unwrap();
+        let numbers = plan.enter.unwrap().numbers.entry;
+        let whose = |number: usize| -> Vec<u32> {
+            let entry = plan.entries.get(numbers[number] as usize);
+            entry
+                .iter()
+                .flat_map(|entry| entry.probes.iter().map(|(id, _)| id.0))
+                .collect()
+        };
+        assert_eq!(
+            (whose(3), whose(5), whose(4)),
+            (vec![1, 3], vec![1, 2, 3], vec![])
+        );
+        assert!(plan.exit.is_none());
+        let kernel = vec![probe(1, &[]), probe(2, &[5])];
+        let plan = Plan::new(&Spec {
+            kernel,
+            ..Spec::default()
+        })
+        .unwrap();
+        let numbers = plan.enter.unwrap().numbers.entry;
+        assert_ne!(numbers[5], numbers[4]);
+        assert_eq!(numbers[4], numbers[abi::SYSCALLS]);
+    }
+
+    #[test]
+    fn a_tracepoint_whose_layout_makes_no_sense_is_refused() {
+        let probe = |size, offsets: &[u32]| TracepointProbe {
+            id: ProbeId(0),
+            category: "a".into(),
+            name: "b".into(),
+            size,
+            dynamic: offsets
+                .iter()
+                .map(|&offset| Dynamic {
+                    offset,
+                    relative: false,
+                })
+                .collect(),
+        };
+        let plan = |tracepoints| {
+            Plan::new(&Spec {
+                tracepoints,
+                ..Spec::default()
+            })
+        };
+        for bad in [
+            vec![probe(7, &[])],
+            vec![probe(8193, &[])],
+            vec![probe(16, &[13])],
+            vec![probe(16, &[u32::MAX])],
+            vec![probe(16, &[8; 17])],
+            vec![probe(16, &[8]), probe(24, &[8])],
+        ] {
+            assert_eq!(plan(bad).unwrap_err().kind(), &ErrorKind::BadSpec);
+        }
+        assert_eq!(
+            plan(vec![probe(16, &[8, 12]), probe(16, &[8, 12])])
+                .unwrap()
+                .entries
+                .len(),
+            1
+        );
+    }
+}

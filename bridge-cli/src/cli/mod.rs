@@ -3,6 +3,7 @@
 mod args;
 mod events;
 mod report;
+mod values;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

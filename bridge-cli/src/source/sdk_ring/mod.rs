@@ -23,6 +23,7 @@ mod find;
 mod made;
 mod people;
 mod point;
+mod reading;
 mod round;
 mod scene;
 mod search;

@@ -5,16 +5,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracebraid_ring::{Consumer, Damage, Region};
+use tracebraid_ring::Consumer;
 use tracebraid_wire::region::{
-    self, CLOCK_TSC, Group, MODE_DISCARD, MODE_OVERWRITE, WANTED_ALL, WANTED_OF_CHILDREN,
+    self, Group, MODE_DISCARD, MODE_OVERWRITE, WANTED_ALL, WANTED_OF_CHILDREN,
 };
 
 use super::filtering::Filtering;
 use super::find::{self, FileId};
 use super::people::{Key, People, Person};
 use super::point::{Listed, Point};
-use super::scene::{Round, Scene, point_of};
+use super::reading::Reading;
+use super::scene::point_of;
 use super::shared::Shared;
 use crate::error::Result;
 use crate::event::Probe;
@@ -42,7 +43,7 @@ pub(super) struct Taken {
     pub(super) people: People,
     pub(super) readings: Vec<Reading>,
     /// By event id: the index of the point that it is.
-    points: Vec<Option<u16>>,
+    pub(super) points: Vec<Option<u16>>,
     /// Who evaluates their filters.
     pub(super) filtering: Filtering,
     /// Entries of the directory that no point stands for yet.
@@ -54,23 +55,15 @@ pub(super) struct Taken {
     /// By ring with losses and event: what was counted by the last round.
     losses: HashMap<(usize, u16), u32>,
     /// What a time namespace adds to the process's CLOCK_MONOTONIC beyond ours, ns.
-    ahead: i64,
+    pub(super) ahead: i64,
     /// Nothing is wanted any more: what is adopted from here on was recorded before.
     pub(super) stopped: bool,
     /// Its process is gone: nothing more will be appended.
     pub(super) has_ended: bool,
     /// Times that had not come yet were seen, and said.
-    lies: bool,
+    pub(super) lies: bool,
     /// Snapshots that its program has asked for, as far as they were noticed.
     pub(super) snapshots: u32,
-}
-
-/// A ring that is read.
-pub(super) struct Reading {
-    pub(super) consumer: Consumer<Arc<Region>>,
-    pub(super) group: Group,
-    /// The time of the last record, ns.
-    pub(super) last: u64,
 }
 
 impl Taken {
@@ -389,95 +382,6 @@ impl Taken {
                 && find::of_process(self.pid)
                     .iter()
                     .any(|(_, id)| *id == self.id)
-    }
-
-    /// Takes at most `limit` records before `head` from a ring. How many there were.
-    pub(super) fn drain(
-        &mut self,
-        reading: usize,
-        head: u64,
-        limit: usize,
-        round: &mut Round<'_>,
-    ) -> usize {
-        let cpus = self.shared.cpus().max(1);
-        let mut taken = 0;
-        let Reading {
-            consumer,
-            group,
-            last,
-        } = &mut self.readings[reading];
-        let cpu = (consumer.ring() % cpus) as u32;
-        let mut scene = Scene {
-            is_tsc: self.shared.header().clock == CLOCK_TSC,
-            ahead: self.ahead,
-            cpu,
-            of_child: group.is_of_children(),
-            points: &self.points,
-            filtering: &self.filtering,
-            people: &mut self.people,
-            lies: &mut self.lies,
-            last,
-        };
-        let damage = consumer.drain_some(head, limit, |record| {
-            taken += 1;
-            scene.record(record, round);
-        });
-        if let Err(damage) = damage {
-            self.say_damaged(cpu, damage, &mut round.findings.warnings);
-        }
-        taken
-    }
-
-    /// Shows what is new in the rings of a flight recorder, or with `all` everything that they hold,
-    /// without taking it.
-    pub(super) fn look(&mut self, all: bool, round: &mut Round<'_>) {
-        let cpus = self.shared.cpus().max(1);
-        let mode = self.shared.mode();
-        let mut damaged = Vec::new();
-        for Reading {
-            consumer,
-            group,
-            last,
-        } in &mut self.readings
-        {
-            let cpu = (consumer.ring() % cpus) as u32;
-            let mut scene = Scene {
-                is_tsc: self.shared.header().clock == CLOCK_TSC,
-                ahead: self.ahead,
-                cpu,
-                of_child: group.is_of_children(),
-                points: &self.points,
-                filtering: &self.filtering,
-                people: &mut self.people,
-                lies: &mut self.lies,
-                last,
-            };
-            let each = |record: &[u64]| scene.record(record, round);
-            // Rings of children do as the program chose; they are not changed.
-            let mode = match group.is_of_children() {
-                true => self.shared.header().mode,
-                false => mode,
-            };
-            let shown = match (all, mode) {
-                (true, MODE_OVERWRITE) => consumer.snapshot(each),
-                (true, _) => consumer.peek(each),
-                (false, MODE_OVERWRITE) => consumer.news(each),
-                (false, _) => Ok(()),
-            };
-            if let Err(damage) = shown {
-                damaged.push((cpu, damage));
-            }
-        }
-        for (cpu, damage) in damaged {
-            self.say_damaged(cpu, damage, &mut round.findings.warnings);
-        }
-    }
-
-    fn say_damaged(&self, cpu: u32, damage: Damage, warnings: &mut Vec<String>) {
-        warnings.push(format!(
-            "damaged ring on CPU {cpu} of process {}: {damage:?}; the others go on",
-            self.pid
-        ));
     }
 
     /// Who a thread is by now.
