@@ -115,6 +115,11 @@ fn judge(row: &Row, kernel: &TableKernel) -> (String, Vec<Definition>) {
     (verdict, reader.finish().into_definitions())
 }
 
+fn assert_none_differ(wrong: &[String]) {
+    let count = wrong.len();
+    assert!(wrong.is_empty(), "{count} differ\n{}", wrong.join("\n"));
+}
+
 #[test]
 fn every_definition_gets_the_verdict_and_the_column_that_linux_7_2_gave_it() {
     let kernel = TableKernel::parse(KERNEL);
@@ -131,12 +136,7 @@ fn every_definition_gets_the_verdict_and_the_column_that_linux_7_2_gave_it() {
             ));
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "{} differ\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert_none_differ(&wrong);
 }
 
 #[test]
@@ -166,12 +166,7 @@ fn what_was_accepted_is_listed_as_linux_7_2_lists_it() {
             ));
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "{} differ\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert_none_differ(&wrong);
 }
 
 #[test]
@@ -216,12 +211,7 @@ fn records_have_the_fields_and_the_print_fmt_that_linux_7_2_gave_them() {
         }
     }
     assert!(compared > 200, "{compared} compared");
-    assert!(
-        wrong.is_empty(),
-        "{} differ\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert_none_differ(&wrong);
 }
 
 #[test]

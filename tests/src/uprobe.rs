@@ -32,6 +32,7 @@ struct Attributes {
 const _: () = assert!(size_of::<Attributes>() == 72);
 
 /// An attached uprobe; dropping it detaches it.
+#[derive(Debug)]
 pub struct Uprobe(File);
 
 impl Uprobe {

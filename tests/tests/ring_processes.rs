@@ -2,6 +2,8 @@
 //! signals, the beginning and the end of a process, an `init` that fails. Each scenario is a process of
 //! its own, and reads its own rings.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use tracebraid::{Appending, Options};
 use tracebraid_tests::{requirement, scenario};
 
@@ -34,6 +36,19 @@ fn main() {
 #[inline(never)]
 fn note(who: u64, index: u64) {
     tracebraid::event!(note, who = who, index = index, check = checksum(who, index));
+}
+
+/// Writes events of `who` until it is `done`; how many.
+fn note_until(done: &AtomicBool, who: u64) -> u64 {
+    let mut index = 0;
+    while !done.load(Ordering::Relaxed) {
+        note(who, index);
+        index += 1;
+        if index % 64 == 0 {
+            std::thread::yield_now();
+        }
+    }
+    index
 }
 
 /// The same with a text, which is encoded and not only copied.

@@ -14,6 +14,7 @@ mod by_criterion;
 mod configuration;
 mod counter;
 mod lttng;
+mod nobody;
 mod shapes;
 mod sites;
 mod subscriber;

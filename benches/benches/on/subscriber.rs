@@ -1,36 +1,10 @@
 //! Who receives the `tracing` events of a process: it can be one only, set once.
 
-use std::hint::black_box;
-
-use tracing::span;
 use tracing_perfetto::PerfettoLayer;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// A subscriber that wants everything and does nothing.
-struct Nobody;
-
-impl tracing::Subscriber for Nobody {
-    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        black_box(event);
-    }
-
-    fn enter(&self, _: &span::Id) {}
-
-    fn exit(&self, _: &span::Id) {}
-}
+use crate::nobody::Nobody;
 
 /// Nobody: everything is dropped.
 pub(crate) fn install_nobody() {

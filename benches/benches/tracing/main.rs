@@ -7,6 +7,8 @@
 //! The processes of `off` are interleaved, and ratios pair what ran in one round of one repetition. In `on`
 //! ours is a difference: with, minus without, round by round.
 
+#[path = "../on/nobody.rs"]
+mod nobody;
 mod off;
 mod on;
 mod sites;

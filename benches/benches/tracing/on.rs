@@ -1,43 +1,20 @@
 //! Events and spans that are on, in one process: each series sets its dispatcher for its run.
 
 use std::error::Error;
-use std::hint::black_box;
 use std::sync::OnceLock;
 
 use tracebraid::Options;
 use tracebraid_benches::paired::{Run, Series};
 use tracing::dispatcher::{Dispatch, with_default};
-use tracing::span;
 use tracing_subscriber::layer::SubscriberExt as _;
 
+use crate::nobody::Nobody;
 use crate::sites;
 
 /// What the process is called.
 pub(crate) const NAME: &str = "on";
 /// Bytes of a ring. Full ones overwrite, so that nobody has to read.
 const RING: usize = 2 << 20;
-
-/// Wants everything and does nothing.
-struct Nobody;
-
-impl tracing::Subscriber for Nobody {
-    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
-        true
-    }
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-    fn event(&self, event: &tracing::Event<'_>) {
-        black_box(event);
-    }
-    fn enter(&self, _: &span::Id) {}
-    fn exit(&self, _: &span::Id) {}
-    fn try_close(&self, _: span::Id) -> bool {
-        true
-    }
-}
 
 macro_rules! dispatchers {
     ($($name:literal $module:ident = $make:expr;)*) => {

@@ -135,19 +135,7 @@ fn storm() {
     let (mut seen, mut written) = (Vec::new(), 0);
     thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)
-            .map(|who| {
-                scope.spawn(move || {
-                    let mut index = 0;
-                    while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                        note(who, index);
-                        index += 1;
-                        if index % 64 == 0 {
-                            thread::yield_now();
-                        }
-                    }
-                    index
-                })
-            })
+            .map(|who| scope.spawn(move || super::note_until(done, who)))
             .collect();
         for fork in 0..forks {
             assert_ended_well(in_child(|| {

@@ -52,19 +52,7 @@ fn beside_writers(children: u64, make: impl Fn(u64)) {
     let (mut seen, mut written) = (Vec::new(), 0);
     thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)
-            .map(|who| {
-                scope.spawn(move || {
-                    let mut index = 0;
-                    while !done.load(Ordering::Relaxed) {
-                        note(who, index);
-                        index += 1;
-                        if index % 64 == 0 {
-                            thread::yield_now();
-                        }
-                    }
-                    index
-                })
-            })
+            .map(|who| scope.spawn(move || super::note_until(done, who)))
             .collect();
         for number in 0..children {
             make(number);
