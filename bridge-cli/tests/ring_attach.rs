@@ -288,6 +288,51 @@ fn main() {
             },
         ),
         bpf_test(
+            "from_the_first_event_on_the_calls_between_two_events_are_there",
+            || {
+                for via in ["ring", "usdt"] {
+                    let mut program = Program::start("calling");
+                    let pid = program.pid.to_string();
+                    let call = "syscalls:sys_enter_getppid";
+                    let ran = Attached::start(&[
+                        "-p",
+                        &pid,
+                        "--via",
+                        via,
+                        "-e",
+                        "app:words",
+                        "-e",
+                        call,
+                        "-T",
+                        "0.5",
+                    ])
+                    .finish();
+                    program.kill();
+                    let is_event = |line: &str| line.contains("app:words");
+                    // They come after the calls and go before them, and maybe between the two.
+                    let all: Vec<&str> = ran.out.lines().collect();
+                    let first = all
+                        .iter()
+                        .position(|line| is_event(line))
+                        .expect("an event");
+                    let last = all
+                        .iter()
+                        .rposition(|line| is_event(line))
+                        .expect("an event");
+                    let lines = &all[first..=last];
+                    let begins_late = seq(lines[0]) % 2 == 1;
+                    let lines = &lines[usize::from(begins_late)..];
+                    assert!(lines.len() > 100, "{via}: {}", ran.err);
+                    let calls: Vec<bool> = lines.iter().map(|line| line.contains(call)).collect();
+                    let wrong = calls
+                        .chunks_exact(3)
+                        .position(|three| three != [false, true, false]);
+                    let shown = |at: usize| lines[3 * at..].iter().take(4).collect::<Vec<_>>();
+                    assert_eq!(wrong, None, "{via}: {:?}", wrong.map(shown));
+                }
+            },
+        ),
+        bpf_test(
             "a_command_that_makes_no_rings_is_attached_by_its_usdt_probes",
             || {
                 let mut bridge = bridge();

@@ -14,6 +14,7 @@ fn quickstart_lists_the_three_kinds_of_tracepoints_with_their_fields() {
     let text = output(env!("CARGO_BIN_EXE_quickstart"));
     for line in [
         "quickstart:charge(order_id: u64, cents: i64)",
+        "quickstart:charge__return(ns: u64, end: str?, err: fmt?)",
         "quickstart:rounded(order_id: u64, euros: i64, rest: i64)",
         "quickstart:queued(id: u64, depth: u64, user: str)",
     ] {

@@ -16,10 +16,12 @@ use super::writer::{Finish, Writer};
 use super::{Ended, Note, Recorder, whom};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, What};
+use crate::filter::Filters;
 use crate::launch::Running;
 use crate::resolve::Resolved;
 use crate::source::Count;
 use crate::source::bpf_ring::BpfRings;
+use crate::source::decode::Decoders;
 use crate::source::sdk_ring::SdkRings;
 use crate::summary::{self, Row, Summary};
 use crate::target::Binary;
@@ -149,12 +151,31 @@ impl Attached {
         self.names.extend(names);
         self.filters += filters.len();
         self.has_filters |= !filters.is_empty() || recorded.iter().any(|it| it.filter.is_some());
+        if !probes.is_empty() {
+            self.probe(probes, decoders, filters, &binaries)?;
+        }
+        drop(binaries);
+        // After the kernel's events are there: what the kernel did between two events of the program must
+        // stand between them from the first one on.
         if let Some(rings) = self.pump.sdk().filter(|_| !recorded.is_empty()) {
             rings.want(recorded);
         }
-        if probes.is_empty() {
-            return Ok(());
+        self.has_keys |= has_keys;
+        if has_keys {
+            let followed = self.followed();
+            self.outside.look_and_wait(&followed, say);
         }
+        Ok(())
+    }
+
+    /// Starts a session of probes.
+    fn probe(
+        &mut self,
+        probes: Spec,
+        decoders: Decoders,
+        filters: Filters,
+        binaries: &[Binary],
+    ) -> Result<()> {
         self.follow
             .as_ref()
             .map_or(Ok(()), |follow| whom::check_numbers(follow.process()))?;
@@ -176,13 +197,7 @@ impl Attached {
             };
             binaries.iter().fold(error, shown)
         })?;
-        drop(binaries);
         self.pump.add(rings);
-        self.has_keys |= has_keys;
-        if has_keys {
-            let followed = self.followed();
-            self.outside.look_and_wait(&followed, say);
-        }
         Ok(())
     }
 

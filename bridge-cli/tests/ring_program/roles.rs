@@ -396,6 +396,16 @@ pub(super) fn program(name: &str, arguments: &[&str]) {
             say("done");
             step();
         }
+        // The same all along, until it is killed.
+        "calling" => {
+            for seq in 0.. {
+                words(2 * seq);
+                // SAFETY: no preconditions.
+                unsafe { libc::syscall(libc::SYS_getppid) };
+                words(2 * seq + 1);
+                thread::sleep(Duration::from_micros(100));
+            }
+        }
         // As many events as there is room for.
         "flood" => {
             step();

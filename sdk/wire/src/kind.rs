@@ -86,7 +86,7 @@ kinds! {
     /// How long something took, in nanoseconds: a `u64` for whoever reads slots. A record says it as
     /// [`Elapsed`](crate::record::Elapsed). In the SDK the slot is the moment at which it began, until
     /// somebody in the process asks how long that is ago.
-    Elapsed = 21, "elapsed", [8];
+    Elapsed = 21, "u64", [8];
 }
 
 /// The bit in a kind's byte that says the field is an `Option`.
