@@ -5,6 +5,7 @@
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+mod outsider;
 mod roles;
 
 use std::io::{BufRead, BufReader, Read, Write};

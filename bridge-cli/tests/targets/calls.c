@@ -5,19 +5,15 @@
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include "ready.h"
 #include "usdt.h"
 
 int main(int argc, char **argv)
 {
     long count = argc > 1 ? atol(argv[1]) : 10;
-    int number, null = open("/dev/null", O_WRONLY);
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    printf("READY %d\n", (int)getpid());
-    fflush(stdout);
-    sigwait(&set, &number);
+    int null = open("/dev/null", O_WRONLY);
+    say_ready();
+    await_go();
     for (long i = 1; i <= count; i++) {
         USDT1(demo, before, i);
         if (write(null, "x", 1) != 1)

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "ready.h"
 #include "usdt.h"
 
 __attribute__((noinline)) static void who(long role) { USDT2(demo, who, role, syscall(SYS_getpid)); }
@@ -19,14 +20,8 @@ static void *thread_main(void *unused) { (void)unused; who(3); return NULL; }
 int main(int argc, char **argv)
 {
     long count = argc > 1 ? atol(argv[1]) : 3;
-    int number;
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    printf("READY %d\n", (int)getpid());
-    fflush(stdout);
-    sigwait(&set, &number);
+    say_ready();
+    await_go();
     for (long i = 0; i < count; i++) {
         pthread_t thread;
         who(0);

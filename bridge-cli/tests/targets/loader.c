@@ -4,20 +4,16 @@
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
+#include "ready.h"
 #include "usdt.h"
 
 int main(int argc, char **argv)
 {
-    int number, up = 0;
-    sigset_t set;
+    int up = 0;
     if (argc < 2)
         return 2;
-    sigemptyset(&set);
-    sigaddset(&set, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    printf("READY %d\n", (int)getpid());
-    fflush(stdout);
-    sigwait(&set, &number);
+    say_ready();
+    await_go();
     USDT1(demo, start, 0);
     for (int round = 0; round < 2; round++) {
         void *library = dlopen(argv[1], RTLD_NOW);

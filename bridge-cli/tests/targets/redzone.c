@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "ready.h"
 #include "usdt.h"
 
 #define KEPT 0x1122334455667788
@@ -25,14 +26,8 @@ int main(int argc, char **argv)
 {
     long count = argc > 1 ? atol(argv[1]) : 10;
     long bad[3] = {0, 0, 0};
-    int number;
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    printf("READY %d\n", (int)getpid());
-    fflush(stdout);
-    sigwait(&set, &number);
+    say_ready();
+    await_go();
     for (long i = 0; i < count; i++) {
         bad[0] += leaf_long_nop() != KEPT;
         bad[1] += leaf_two_nops() != KEPT;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "ready.h"
 #include "usdt.h"
 
 USDT_SEMAPHORE(demo, guarded) = 0;
@@ -15,16 +16,11 @@ __attribute__((noinline)) static void guarded(long i) { USDT1_GUARDED(demo, guar
 int main(int argc, char **argv)
 {
     long count = argc > 1 ? atol(argv[1]) : 10, pause = argc > 2 ? atol(argv[2]) : 1000;
-    int waits = argc <= 3, number;
+    int waits = argc <= 3;
     long guarded_hits = 0;
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    printf("READY %d\n", (int)getpid());
-    fflush(stdout);
+    say_ready();
     if (waits)
-        sigwait(&set, &number);
+        await_go();
     for (long i = 1; i <= count; i++) {
         tick(i);
         if (USDT_ENABLED(demo, guarded)) {
