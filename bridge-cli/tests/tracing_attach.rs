@@ -123,7 +123,7 @@ fn main() {
             assert_eq!(lines.len(), 8, "{}{}", ran.out, ran.err);
             assert_eq!(lines[..2], ["shop.cart:add", "shop.cart:add__close"]);
             assert!(
-                ran.out.contains("item: any") && ran.out.contains("ring_program/mod.rs:"),
+                ran.out.contains("item: any") && ran.out.contains("ring_program/roles.rs:"),
                 "{}",
                 ran.out
             );

@@ -429,7 +429,7 @@ pub(crate) fn finish(outcome: Outcome) -> Result<()> {
         text::publish();
     }
     #[cfg(feature = "tracing")]
-    crate::interop::tracing::follow(outcome.made > 0);
+    crate::interop::tracing::follow();
     match outcome.error {
         Some(error) => Err(error),
         None => Ok(()),

@@ -12,7 +12,7 @@
 mod key;
 pub(crate) mod text;
 
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use tracebraid_wire::table::{SITE_TESTS_SEMAPHORE, SiteRow};
 
@@ -24,13 +24,20 @@ pub(crate) use crate::lock::lock;
 use key::Switch;
 use text::Writer;
 
+static MADE_SWITCHES: AtomicU32 = AtomicU32::new(0);
+
+/// How many times a tracepoint made at run time was wanted and was not before, or the other way: whoever
+/// keeps answers of theirs sees that they are old.
+#[cfg(feature = "tracing")]
+pub(crate) fn made_switches() -> u32 {
+    MADE_SWITCHES.load(Ordering::Acquire)
+}
+
 /// What a reconcile did.
 #[derive(Default)]
 pub(crate) struct Outcome {
     /// Sites whose text was changed.
     pub(crate) switched: usize,
-    /// Tracepoints made at run time that are wanted and were not, or the other way.
-    pub(crate) made: usize,
     /// The first thing that went wrong; the other sites were still done.
     pub(crate) error: Option<Error>,
 }
@@ -61,7 +68,9 @@ pub(crate) fn reconcile(dso: &Dso<'_>, writer: &mut Writer, outcome: &mut Outcom
         let point = unsafe { Point::of(&row) };
         let now = point.wanted_here().into();
         let before = point.semaphore.wanted.swap(now, Ordering::Relaxed);
-        outcome.made += usize::from(dso.is_made() && before != now);
+        if dso.is_made() && before != now {
+            MADE_SWITCHES.fetch_add(1, Ordering::Release);
+        }
     }
     // A bridge that switches keys from outside writes text and then reads these words: one of us two sees
     // what the other did.

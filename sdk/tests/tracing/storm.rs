@@ -90,3 +90,29 @@ fn no_state_is_lost_in_a_storm_of_switches_and_others_see_what_they_saw() {
     assert_eq!(seen.len(), 6, "{seen:#?}");
     assert_eq!(EVENTS.load(Ordering::Relaxed), hits + 2);
 }
+
+#[test]
+fn a_wish_is_followed_when_enable_returns_whoever_else_looks_meanwhile() {
+    let mut turn = turn();
+    let dispatch = Dispatch::new(tracebraid::tracing::subscriber());
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            // As the helper thread does, and as others that switch do.
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    tracebraid::settle().unwrap();
+                }
+            });
+        }
+        let missed = (0..1000).find(|n| {
+            turn.enable("tracing.storm:*");
+            with_default(&dispatch, || info!(n, "wanted"));
+            turn.disable_all();
+            with_default(&dispatch, || info!(n, "not wanted"));
+            bodies() != [format!("level=3 span=0 message=wanted n={n}")]
+        });
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(missed, None);
+    });
+}

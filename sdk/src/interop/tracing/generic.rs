@@ -4,15 +4,12 @@
 //! perf and others find them as they find any. While one is on, every callsite of its kind is.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracing_core::Metadata;
 
 use super::callsite::level_number;
+use super::interest;
 use crate::registry::Tracepoint;
-
-static EVENTS: AtomicBool = AtomicBool::new(false);
-static SPANS: AtomicBool = AtomicBool::new(false);
 
 /// The declarations, which the macros expand as in any crate.
 mod declared {
@@ -31,8 +28,8 @@ mod declared {
     pub(super) fn any_span(target: &str, name: &str, level: u8, id: u64, message: &str);
 }
 
-/// Looks which of the two are on. Whether that has changed.
-pub(super) fn look() -> bool {
+/// Whether the code of the two is on: `tracing:event`, `tracing:span`.
+pub(super) fn are_on() -> [bool; 2] {
     static BOTH: OnceLock<[Option<Tracepoint>; 2]> = OnceLock::new();
     if BOTH.get().is_none() {
         let all = crate::tracepoints();
@@ -47,27 +44,9 @@ pub(super) fn look() -> bool {
         // Another thread's may be there first.
         let _ = BOTH.set([find("event"), find("span")]);
     }
-    let mut changed = false;
-    for (point, flag) in BOTH.get().into_iter().flatten().zip([&EVENTS, &SPANS]) {
-        let on = point.as_ref().is_some_and(Tracepoint::is_enabled);
-        changed |= flag.swap(on, Ordering::Relaxed) != on;
-    }
-    changed
-}
-
-#[inline]
-pub(super) fn events_are_on() -> bool {
-    EVENTS.load(Ordering::Relaxed)
-}
-
-#[inline]
-pub(super) fn spans_are_on() -> bool {
-    SPANS.load(Ordering::Relaxed)
-}
-
-/// Whether callsites of this kind are on.
-pub(super) fn is_on(metadata: &Metadata<'_>) -> bool {
-    metadata.is_event() && events_are_on() || metadata.is_span() && spans_are_on()
+    let is_on = |point: &Option<Tracepoint>| point.as_ref().is_some_and(Tracepoint::is_enabled);
+    BOTH.get()
+        .map_or([false; 2], |both| both.each_ref().map(is_on))
 }
 
 /// An event in this span.
@@ -79,7 +58,7 @@ pub(super) fn event(metadata: &Metadata<'_>, span: u64, message: &str) {
 /// Something happens to a span: `what` says what.
 #[inline]
 pub(super) fn span(metadata: &Metadata<'_>, id: u64, what: &str) {
-    if spans_are_on() {
+    if interest::spans_are_on() {
         let level = level_number(*metadata.level());
         declared::any_span(metadata.target(), metadata.name(), level, id, what);
     }

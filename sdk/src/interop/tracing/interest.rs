@@ -7,6 +7,11 @@
 //!
 //! A callsite that is registered while the wish changes may keep the older answer: `tracing` asks and then
 //! stores, and nothing tells that it has stored. So the helper thread has it ask again after registrations.
+//!
+//! Whoever returns from [`follow`] may rely on it that `tracing` has asked since its wish was there, no matter
+//! which thread saw the wish first: one thread at a time compares what is wanted with what was last asked for,
+//! and asks. Only [`add`] cannot wait for its turn, since `tracing` holds a lock while it calls: it looks, and
+//! leaves the asking to `tracing`, which does it next.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -16,16 +21,37 @@ use tracing_core::{Dispatch, Metadata, dispatcher};
 
 use super::callsite::{self, Known};
 use super::{forward, generic};
-use crate::{lock, registry};
+use crate::{gate, lock, registry};
 
 /// Whether a dispatcher of ours was ever made.
 static ANY: AtomicBool = AtomicBool::new(false);
-/// Whether callsites of every level are wanted, or are to be made known.
-static OPEN: AtomicBool = AtomicBool::new(false);
+/// What is wanted, in the bits below; above them how many times it was looked at.
+static WANTED: AtomicU32 = AtomicU32::new(0);
+/// What was when `tracing` last asked again for us. Of the thread that has its turn.
+static ASKED: Asked = Asked {
+    wanted: AtomicU32::new(0),
+    switches: AtomicU32::new(0),
+};
 /// How many registrations were answered.
 static ANSWERED: AtomicU32 = AtomicU32::new(0);
 /// How many were when the helper thread last had all interests asked again.
 static SETTLED: AtomicU32 = AtomicU32::new(0);
+
+/// Callsites of every level are wanted, or are to be made known.
+const OPEN: u32 = 1;
+/// `tracing:event` is on.
+const EVENTS: u32 = 2;
+/// `tracing:span` is on.
+const SPANS: u32 = 4;
+const BITS: u32 = OPEN | EVENTS | SPANS;
+
+/// What answers were made of.
+struct Asked {
+    /// The bits of [`WANTED`].
+    wanted: AtomicU32,
+    /// [`gate::made_switches`].
+    switches: AtomicU32,
+}
 
 thread_local! {
     /// Whether this thread has interests asked again.
@@ -46,12 +72,25 @@ pub(super) fn add(dispatch: &Dispatch) {
 /// Whether callsites of every level are wanted, or are to be made known.
 #[inline]
 pub(super) fn is_open() -> bool {
-    OPEN.load(Ordering::Relaxed)
+    WANTED.load(Ordering::Relaxed) & OPEN != 0
+}
+
+/// Whether events go to `tracing:event`.
+#[inline]
+pub(super) fn events_are_on() -> bool {
+    WANTED.load(Ordering::Relaxed) & EVENTS != 0
+}
+
+/// Whether what happens to spans goes to `tracing:span`.
+#[inline]
+pub(super) fn spans_are_on() -> bool {
+    WANTED.load(Ordering::Relaxed) & SPANS != 0
 }
 
 /// Whether we want hits of a callsite.
 pub(super) fn wants(known: &Known) -> bool {
-    known.is_on() || generic::is_on(known.metadata)
+    let metadata = known.metadata;
+    known.is_on() || metadata.is_event() && events_are_on() || metadata.is_span() && spans_are_on()
 }
 
 /// Whether we might want hits of a callsite that is not known: it registers nowhere, or could not be made
@@ -67,21 +106,36 @@ pub(super) fn answered() {
     }
 }
 
-/// Looks what is wanted. Whether interests have to be asked again.
-fn look() -> bool {
-    let generic = generic::look();
-    let open = registry::awaits_made()
-        || generic::events_are_on()
-        || generic::spans_are_on()
-        || callsite::all().any(Known::is_on);
-    OPEN.swap(open, Ordering::AcqRel) != open || generic
+/// Looks what is wanted; its bits. What another thread looked at earlier never replaces it.
+fn look() -> u32 {
+    let mut before = WANTED.load(Ordering::Acquire);
+    loop {
+        let [events, spans] = generic::are_on();
+        let open = events || spans || registry::awaits_made() || callsite::all().any(Known::is_on);
+        let bit = |bit: u32, on: bool| if on { bit } else { 0 };
+        let now = bit(OPEN, open) | bit(EVENTS, events) | bit(SPANS, spans);
+        let next = (before & !BITS).wrapping_add(BITS + 1) | now;
+        match WANTED.compare_exchange(before, next, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return now,
+            Err(newer) => before = newer,
+        }
+    }
 }
 
-/// Follows what is wanted now; `made` says that something changed of tracepoints that were made. Called
-/// without any lock.
-pub(crate) fn follow(made: bool) {
-    if ANY.load(Ordering::Acquire) && (look() || made) {
+/// Follows what is wanted now. Called without any lock.
+pub(crate) fn follow() {
+    if !ANY.load(Ordering::Acquire) {
+        return;
+    }
+    let _turn = Turn::take();
+    // Before it is looked at: what comes later is asked for by whoever brings it.
+    let switches = gate::made_switches();
+    let wanted = look();
+    let same = |asked: &AtomicU32, now| asked.load(Ordering::Relaxed) == now;
+    if !same(&ASKED.wanted, wanted) || !same(&ASKED.switches, switches) {
         ask_again();
+        ASKED.wanted.store(wanted, Ordering::Relaxed);
+        ASKED.switches.store(switches, Ordering::Relaxed);
     }
 }
 
@@ -92,40 +146,52 @@ pub(crate) fn follow_registrations() {
     }
     let answered = ANSWERED.load(Ordering::Acquire);
     if SETTLED.swap(answered, Ordering::AcqRel) != answered && is_open() {
+        let _turn = Turn::take();
         ask_again();
     }
 }
 
-/// Has all interests asked again, by one thread at a time: the answers that stay are those to the last
-/// question.
-fn ask_again() {
-    static ONE: AtomicU32 = AtomicU32::new(0);
-    struct Out(bool);
-    impl Drop for Out {
-        fn drop(&mut self) {
-            if self.0 {
-                ONE.store(0, Ordering::Release);
+/// A thread's turn to have interests asked again: the answers that stay are those to the last question.
+struct Turn {
+    /// Not so where it already was this thread's: a subscriber may change what is wanted while it is asked.
+    was_taken: bool,
+}
+
+/// The process whose thread has its turn, else 0. In a child of fork that thread may not be there.
+static TURN: AtomicU32 = AtomicU32::new(0);
+
+impl Turn {
+    fn take() -> Turn {
+        if ASKING.with(Cell::get) {
+            return Turn { was_taken: false };
+        }
+        let process = std::process::id();
+        loop {
+            let other = match TURN.load(Ordering::Relaxed) {
+                other if other == process => {
+                    std::thread::yield_now();
+                    continue;
+                }
+                other => other,
+            };
+            let taken = TURN.compare_exchange(other, process, Ordering::Acquire, Ordering::Relaxed);
+            if taken.is_ok() {
+                return Turn { was_taken: true };
             }
         }
     }
-    // By whom: in a child of fork the thread that had it may not be there. A subscriber may also change what
-    // is wanted while it is asked.
-    let process = std::process::id();
-    let take = || {
-        let taken = ONE.compare_exchange(0, process, Ordering::Acquire, Ordering::Relaxed);
-        match taken {
-            Ok(_) => true,
-            Err(other) if other != process => ONE
-                .compare_exchange(other, process, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok(),
-            Err(_) => false,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if self.was_taken {
+            TURN.store(0, Ordering::Release);
         }
-    };
-    let is_within = ASKING.with(Cell::get);
-    while !is_within && !take() {
-        std::thread::yield_now();
     }
-    let _out = Out(!is_within);
+}
+
+/// Has all interests asked again, in this thread's turn.
+fn ask_again() {
     let dispatches = lock::lock().dispatches.clone();
     let Some(dispatch) = dispatches.iter().rev().find_map(|weak| weak.upgrade()) else {
         return;

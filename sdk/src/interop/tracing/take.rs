@@ -6,7 +6,7 @@ use tracing_core::{Event, Metadata};
 use super::callsite::{Known, Points, SpanPoints, level_number};
 use super::spans::{self, Span};
 use super::values::{Message, Values, texts};
-use super::{generic, thread};
+use super::{generic, interest, thread};
 use crate::clock;
 use crate::made::{Hit, Made};
 
@@ -34,7 +34,7 @@ pub(super) fn event(known: &Known, event: &Event<'_>) {
         let words = [level_number(*metadata.level()).into(), span];
         take(point, words, metadata, |values| event.record(values));
     }
-    if generic::events_are_on() {
+    if interest::events_are_on() {
         thread::within_hit(|| {
             let mut texts = texts();
             let mut message = Message::new(&mut texts);
