@@ -96,7 +96,7 @@ plain! {
         kernel_events_of_all: u32,
         exit_tells_last: u32,
         fetch_room: u32,
-        reserved: u32,
+        count_only: u32,
         kernel_entry: [u32; EVENTS],
         cpu_mask: [u64; CPUS / 64],
     }

@@ -12,6 +12,8 @@ use crate::memory::{Mapping, page_size};
 pub(crate) struct Counters {
     mapping: Mapping,
     entries: usize,
+    /// From a CPU's first counter to the next one's.
+    stride: usize,
     cpus: usize,
     seen: Vec<Losses>,
 }
@@ -23,14 +25,22 @@ pub(crate) struct Losses {
 }
 
 impl Counters {
-    /// Maps the array map behind `fd`, which has an element for each CPU and entry.
+    /// How many counters each CPU has for so many entries: as many as fill cache lines, so that no two CPUs
+    /// write to one. Eight of them do, whatever words a counter has.
+    pub(crate) fn stride(entries: usize) -> usize {
+        entries.max(1).next_multiple_of(8)
+    }
+
+    /// Maps the array map behind `fd`, which has [`stride`](Counters::stride) elements for each CPU.
     pub(crate) fn new(fd: BorrowedFd<'_>, entries: usize, cpus: usize) -> Result<Counters> {
-        let length = (entries * cpus * size_of::<abi::Counter>()).next_multiple_of(page_size());
+        let stride = Counters::stride(entries);
+        let length = (stride * cpus * size_of::<abi::Counter>()).next_multiple_of(page_size());
         Ok(Counters {
             mapping: Mapping::new(fd, 0, length.max(page_size()), false)?,
             entries,
+            stride,
             cpus,
-            seen: vec![Losses::default(); entries * cpus],
+            seen: vec![Losses::default(); stride * cpus],
         })
     }
 
@@ -38,7 +48,7 @@ impl Counters {
     pub(crate) fn take_losses(&mut self, mut each: impl FnMut(u32, usize, Losses)) {
         for cpu in 0..self.cpus {
             for entry in 0..self.entries {
-                let index = cpu * self.entries + entry;
+                let index = cpu * self.stride + entry;
                 let now = self.losses(index);
                 let seen = std::mem::replace(&mut self.seen[index], now);
                 let new = Losses {
@@ -56,7 +66,7 @@ impl Counters {
     pub(crate) fn totals(&self, entry: usize) -> (u64, Losses) {
         let mut total = (0, Losses::default());
         for cpu in 0..self.cpus {
-            let index = cpu * self.entries + entry;
+            let index = cpu * self.stride + entry;
             let losses = self.losses(index);
             total.0 += self.word(index, 0);
             total.1.ring_full += losses.ring_full;

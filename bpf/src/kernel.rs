@@ -10,20 +10,36 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Duration;
 
 use libbpf_rs::libbpf_sys as sys;
 
 use crate::spec::FunctionPlace;
 
-/// A program of the kernel's, with what its own guard dropped.
+/// What the kernel's guard dropped of a program's runs.
 pub(crate) fn recursion_misses(program: BorrowedFd<'_>) -> io::Result<u64> {
+    program_info(program).map(|info| info.recursion_misses)
+}
+
+/// How often a program has run, and for how long, while the kernel counted that.
+pub(crate) fn runs(program: BorrowedFd<'_>) -> io::Result<(u64, Duration)> {
+    program_info(program).map(|info| (info.run_cnt, Duration::from_nanos(info.run_time_ns)))
+}
+
+/// Has the kernel count the runs of programs until the descriptor is closed.
+pub(crate) fn enable_stats() -> io::Result<OwnedFd> {
+    // SAFETY: the call takes a number.
+    owned(unsafe { sys::bpf_enable_stats(sys::BPF_STATS_RUN_TIME) })
+}
+
+fn program_info(program: BorrowedFd<'_>) -> io::Result<sys::bpf_prog_info> {
     let mut info = sys::bpf_prog_info::default();
     let mut length = size_of_val(&info) as u32;
     // SAFETY: `info` is a zeroed bpf_prog_info and `length` its size, as the call wants them.
     let result =
         unsafe { sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &mut info, &mut length) };
     check(result)?;
-    Ok(info.recursion_misses)
+    Ok(info)
 }
 
 /// Loads instructions of a program that is loaded already, under another name.

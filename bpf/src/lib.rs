@@ -54,7 +54,7 @@
 //! `spec` and `record` build without clang (`default-features = false`). `plan` turns a spec into
 //! what the kernel side knows: numbered entries, locations, places of arguments. `maps` and
 //! `load` make the maps and load the programs of `bpf/*.bpf.c`, `attach/` links them, `ring` and `counters` read what they
-//! write, `decode` makes records of it. `family` keeps the set of processes where children are followed. `bpf/abi.h` is the only thing that C and Rust share.
+//! write, `decode` makes records of it. `cost` asks what programs took. `family` keeps the set of processes where children are followed. `bpf/abi.h` is the only thing that C and Rust share.
 //! [`capability`] knows what this machine allows.
 
 pub mod record;
@@ -66,6 +66,8 @@ mod abi;
 mod attach;
 #[cfg(feature = "load")]
 pub mod capability;
+#[cfg(feature = "load")]
+mod cost;
 #[cfg(feature = "load")]
 mod counters;
 #[cfg(feature = "load")]
@@ -95,6 +97,8 @@ mod ring;
 #[cfg(feature = "load")]
 mod session;
 
+#[cfg(feature = "load")]
+pub use cost::{Cost, Metering};
 #[cfg(feature = "load")]
 pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "load")]

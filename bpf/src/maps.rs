@@ -9,6 +9,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 
 use crate::abi::{self, Plain};
 use crate::capability;
+use crate::counters::Counters;
 use crate::cpus;
 use crate::error::{Error, ErrorKind, Result};
 use crate::family::Family;
@@ -60,7 +61,7 @@ impl Maps {
             map_flags: sys::BPF_F_MMAPABLE,
             ..map_options()
         };
-        let entries = plan.entries.len().max(1) as u32;
+        let entries = Counters::stride(plan.entries.len()) as u32;
         let count = entries
             .checked_mul(cpus)
             .ok_or_else(|| Error::bad_spec("too many probes"))?;
@@ -114,6 +115,7 @@ impl Maps {
             maps.shared.insert("scratch_slots", slots);
         }
         let mut settings = settings(plan, filter, entries, text_bytes, scratch_slots);
+        settings.count_only = plan.count_only.into();
         if family.is_some() {
             settings.single_process = 0;
             settings.filter_processes = 1;
@@ -165,7 +167,7 @@ fn settings(
         kernel_events_of_all: filter.kernel_events_of_all.into(),
         exit_tells_last: exit_tells_last.into(),
         fetch_room: plan.fetch_room as u32,
-        reserved: 0,
+        count_only: 0,
         kernel_entry: plan.events,
         cpu_mask,
     }

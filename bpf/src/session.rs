@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::attach::user::Way;
 use crate::attach::{function, raw, tracepoint, user};
 use crate::capability;
+use crate::cost::{Cost, Meter};
 use crate::counters::Counters;
 use crate::decode::decode;
 use crate::error::{Error, ErrorKind, Result};
@@ -33,6 +34,9 @@ pub struct Options {
     pub force_perf_uprobes: bool,
     /// Whose events are wanted, in place of the filter's list of processes.
     pub family: Option<Arc<Family>>,
+    /// Hits are counted and nothing of them is recorded, which is the least that a hit can cost: of each
+    /// probe there is what [`Session::counts`] says, and the rings stay empty.
+    pub count_only: bool,
 }
 
 /// Probes that are attached, until dropped or detached.
@@ -47,6 +51,11 @@ pub struct Session {
     counters: Counters,
     entries: Vec<Entry>,
     delivered: Vec<u64>,
+    /// Probes whose misses the kernel does not count.
+    uncounted: Vec<ProbeId>,
+    /// Hits leave no records.
+    counts_only: bool,
+    meters: Vec<Meter>,
     cpus: Vec<u32>,
     user_way: Option<Way>,
     losses_at: u64,
@@ -73,7 +82,8 @@ pub struct Drained {
     pub records: usize,
 }
 
-/// The sum of one probe: `hits == delivered + lost` once the session is [finished](Session::finish).
+/// The sum of one probe: `hits == delivered + lost` once the session is [finished](Session::finish), unless
+/// it [only counts](Options::count_only).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count {
     /// Which probe.
@@ -85,7 +95,8 @@ pub struct Count {
     /// Hits without a record, as reported by [`Session::losses`].
     pub lost: u64,
     /// What the kernel's recursion guard dropped before any program saw it; not among the hits.
-    /// `None`: this kernel does not count it (tracepoints before 6.7).
+    /// `None`: this kernel does not count it (tracepoints before 6.7; returns of functions of programs, of
+    /// which it sees no more than 64 in one another).
     pub missed: Option<u64>,
 }
 
@@ -106,7 +117,10 @@ impl Session {
     /// # Errors
     /// As `start`.
     pub fn start_with(spec: &Spec, options: &Options) -> Result<Session> {
-        let plan = Plan::new(spec)?;
+        let plan = match options.count_only {
+            false => Plan::new(spec)?,
+            true => Plan::new(spec)?.only_counting(),
+        };
         let maps = Maps::new(&plan, &spec.filter, options.family.as_deref())?;
         let rings = maps
             .rings
@@ -126,6 +140,9 @@ impl Session {
             rings,
             counters,
             delivered: vec![0; plan.entries.len()],
+            uncounted: user::uncounted(&spec.user),
+            counts_only: plan.count_only,
+            meters: Vec::new(),
             user_way: None,
             losses_at: now(),
             misses_at: Instant::now(),
@@ -259,11 +276,12 @@ impl Session {
                     damaged = Some(error);
                 }
             }
-            let settled = (0..self.entries.len()).all(|entry| {
+            let mut entries = 0..self.entries.len();
+            let settled = entries.all(|entry| {
                 let (hits, losses) = self.counters.totals(entry);
                 hits == self.delivered[entry] + losses.ring_full + losses.no_scratch
             });
-            if settled || damaged.is_some() || start.elapsed() > LIMIT {
+            if settled || self.counts_only || damaged.is_some() || start.elapsed() > LIMIT {
                 break;
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -292,6 +310,11 @@ impl Session {
                 count.lost += losses.ring_full + losses.no_scratch;
             }
         }
+        for probe in &self.uncounted {
+            if let Some(count) = counts.get_mut(probe) {
+                count.missed = None;
+            }
+        }
         for program in &self.programs {
             for probe in &program.probes {
                 if let Some(count) = counts.get_mut(probe) {
@@ -300,6 +323,14 @@ impl Session {
             }
         }
         counts.into_values().collect()
+    }
+
+    /// What the programs have cost so far, as far as somebody [meters](crate::Metering) them.
+    ///
+    /// # Errors
+    /// [`System`](ErrorKind::System) where the kernel does not tell.
+    pub fn costs(&self) -> Result<Vec<Cost>> {
+        self.meters.iter().map(Meter::read).collect()
     }
 
     /// How user probes are attached, in words for a summary; `None` where there are none.
@@ -325,6 +356,8 @@ impl Session {
             for wanted in here {
                 let program = load::take(&mut programs, wanted.program)?;
                 self.kernel_links.push(raw::attach(wanted, &program)?);
+                let served = raw::probes(plan, wanted.program);
+                self.meters.push(Meter::new(&program.fd, served)?);
                 self.programs.push(Guarded {
                     fd: program.fd,
                     probes: vec![wanted.probe],
@@ -346,13 +379,12 @@ impl Session {
         for ((index, wanted), fd) in plan.tracepoints.iter().enumerate().zip(programs) {
             let link = tracepoint::attach(wanted, index as u64, fd.as_fd(), cpu)?;
             self.kernel_links.push(link);
-            let probes = plan.entries[wanted.entry as usize]
-                .probes
-                .iter()
-                .map(|&(id, _)| id);
+            let probes = plan.entries[wanted.entry as usize].probes.iter();
+            let probes: Vec<ProbeId> = probes.map(|&(id, _)| id).collect();
+            self.meters.push(Meter::new(&fd, probes.clone())?);
             self.programs.push(Guarded {
                 fd,
-                probes: probes.collect(),
+                probes,
                 misses: 0,
                 counted,
             });
@@ -367,6 +399,8 @@ impl Session {
         let name = "kernel_function";
         let mut programs = load::programs(Object::Kprobe, &[name], 0, maps)?;
         let program = load::take(&mut programs, name)?;
+        let served = plan.probes_of(plan.functions.iter().map(|function| function.location));
+        self.meters.push(Meter::new(&program.fd, served)?);
         for function in &plan.functions {
             self.kernel_links
                 .push(function::attach(function, program.fd.as_fd())?);
@@ -392,6 +426,8 @@ impl Session {
         let mut programs = load::programs(Object::Usdt, &[name], 0, maps)?;
         let program = load::take(&mut programs, name)?;
         self.user_way = Some(way);
+        let served = spec.user.iter().map(|probe| probe.id).collect();
+        self.meters.push(Meter::new(&program.fd, served)?);
         for binary in &plan.binaries {
             self.user_links
                 .extend(user::attach(binary, program.fd.as_fd(), way)?);

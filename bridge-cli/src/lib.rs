@@ -27,6 +27,7 @@ pub mod resolve;
 pub mod selector;
 pub mod snapshot;
 pub mod source;
+pub mod stat;
 pub mod summary;
 pub mod syscalls;
 pub mod target;

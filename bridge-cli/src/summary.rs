@@ -12,6 +12,8 @@ use std::time::Duration;
 use nix::sys::resource::{UsageWho, getrusage};
 use tracebraid_bpf::record::{Lost, LostReason};
 
+use crate::source::Cost;
+
 /// One probe's row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
@@ -25,6 +27,8 @@ pub struct Row {
     pub filtered: u64,
     /// Hits that the kernel kept from the probe; `None` where it does not count them.
     pub misses: Option<u64>,
+    /// What its hits have cost.
+    pub cost: Cost,
     /// Where events were lost: why, on which CPU ([`Lost::UNKNOWN_CPU`] where that is not known), how many.
     pub lost: Vec<(LostReason, u32, u64)>,
 }
@@ -34,10 +38,8 @@ pub struct Row {
 pub struct Summary {
     /// How long it was attached.
     pub duration: Duration,
-    /// A row for each probe that was hit or lost, by name.
+    /// A row for each probe, by name.
     pub rows: Vec<Row>,
-    /// Probes that were attached and never hit.
-    pub silent: usize,
     /// Events printed after one of a later time.
     pub late: u64,
     /// Events that are in the table and were not written: the output had ended.
@@ -79,7 +81,47 @@ impl Row {
         self.hits += other.hits;
         self.filtered += other.filtered;
         self.misses = self.misses.zip(other.misses).map(|(one, two)| one + two);
-        self.lost.extend_from_slice(&other.lost);
+        for &(reason, cpu, count) in &other.lost {
+            let known = self
+                .lost
+                .iter_mut()
+                .find(|it| (it.0, it.1) == (reason, cpu));
+            match known {
+                Some(place) => place.2 += count,
+                None => self.lost.push((reason, cpu, count)),
+            }
+        }
+        self.cost = self.cost.and(other.cost);
+    }
+
+    /// What was added since `before`.
+    #[must_use]
+    pub fn since(&self, before: &Row) -> Row {
+        let lost = |place: &(LostReason, u32, u64)| {
+            let was = before
+                .lost
+                .iter()
+                .find(|it| (it.0, it.1) == (place.0, place.1));
+            let more = place.2.saturating_sub(was.map_or(0, |it| it.2));
+            (more > 0).then_some((place.0, place.1, more))
+        };
+        Row {
+            name: self.name.clone(),
+            events: self.events.saturating_sub(before.events),
+            hits: self.hits.saturating_sub(before.hits),
+            filtered: self.filtered.saturating_sub(before.filtered),
+            misses: self
+                .misses
+                .zip(before.misses)
+                .map(|(now, then)| now.saturating_sub(then)),
+            cost: self.cost.since(before.cost),
+            lost: self.lost.iter().filter_map(lost).collect(),
+        }
+    }
+
+    /// Whether nothing of it was hit or missed.
+    pub fn is_silent(&self) -> bool {
+        self.hits == 0 && self.misses.unwrap_or(0) == 0
     }
 
     /// All lost events but those that never reached the probe.
@@ -110,7 +152,7 @@ impl Summary {
         let mut out = format!(
             "bridge-cli: {events} events in {:.2} s, {filtered}{lost} lost, {} probes without a hit\n",
             self.duration.as_secs_f64(),
-            self.silent
+            self.rows.iter().filter(|row| row.is_silent()).count()
         );
         let CpuTime { user, system } = self.cpu;
         if !(user + system).is_zero() {
@@ -135,11 +177,11 @@ impl Summary {
                 self.unwritten
             );
         }
-        if self.rows.is_empty() {
+        let rows: Vec<&Row> = self.rows.iter().filter(|row| !row.is_silent()).collect();
+        if rows.is_empty() {
             return out;
         }
-        let width = self
-            .rows
+        let width = rows
             .iter()
             .map(|row| row.name.chars().count())
             .max()
@@ -159,7 +201,7 @@ impl Summary {
             "misses",
             "lost"
         );
-        for row in &self.rows {
+        for row in rows {
             let misses = row
                 .misses
                 .map_or_else(|| "?".to_owned(), |misses| misses.to_string());

@@ -46,7 +46,7 @@ pub(crate) struct State {
     pub(crate) nested: AtomicU32,
     /// Its event id in the rings' directory; 0 where it has none.
     pub(crate) event: AtomicU32,
-    /// Whether a reader of the rings wants it: `ring::OFF`, `ALL` or `FILTERED`.
+    /// Whether a reader of the rings wants it: `ring::OFF`, `ALL`, `FILTERED` or `COUNTED`.
     pub(crate) ring: AtomicU32,
     /// Which hits go to the rings while `ring` is `FILTERED`; else null.
     pub(crate) filter: AtomicPtr<PointFilter>,

@@ -17,7 +17,7 @@ use tracebraid::{event, tracepoint};
 use tracebraid_ring::{Consumer, Geometry, Region};
 use tracebraid_wire::kind::FieldKind;
 use tracebraid_wire::record::{Elapsed, FieldRef, Fields, Header};
-use tracebraid_wire::region::{self, WANTED_ALL, WANTED_FILTERED, control};
+use tracebraid_wire::region::{self, WANTED_ALL, WANTED_COUNTED, WANTED_FILTERED, control};
 use tracebraid_wire::schema::Schema;
 
 /// What the bridge of this process is.
@@ -277,6 +277,34 @@ fn a_filter_on_how_long_a_body_took_lets_pass_what_the_record_says() {
         }
         assert!(returns >= 5, "{returns}");
     }
+}
+
+/// A value that must not be looked at.
+struct Unseen;
+
+impl std::fmt::Debug for Unseen {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        unreachable!("nobody wants to know")
+    }
+}
+
+#[test]
+fn a_hit_of_which_only_the_number_is_wanted_is_counted_and_neither_formatted_nor_recorded() {
+    let mut bridge = bridge();
+    let names = ["plain", "unseen", "paused", "paused__return"];
+    let events = names.map(|name| bridge.event(name));
+    bridge.want(&events.map(|event| (event, WANTED_COUNTED, "")));
+    let panics = tracebraid::status().panics;
+    let before = events.map(|event| bridge.filtered(event));
+    for number in 0..7 {
+        plain(number);
+        event!(unseen, what = ?Unseen);
+        paused(Duration::ZERO);
+    }
+    assert!(bridge.records().is_empty());
+    let counts = [0, 1, 2, 3].map(|at| bridge.filtered(events[at]) - before[at]);
+    assert_eq!(counts, [7; 4]);
+    assert_eq!(tracebraid::status().panics, panics);
 }
 
 /// Threads that hit at once.

@@ -1,5 +1,6 @@
 //! Raw tracepoints: the scheduler, processes, system calls. One program an event.
 
+use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -7,7 +8,7 @@ use crate::abi;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel;
 use crate::load::{Object, Program};
-use crate::plan::Plan;
+use crate::plan::{Calls, Plan};
 use crate::rights;
 use crate::spec::ProbeId;
 
@@ -102,6 +103,29 @@ pub(crate) fn wanted(plan: &Plan) -> Vec<Wanted> {
         }
     }
     wanted
+}
+
+/// The probes that a program serves.
+pub(crate) fn probes(plan: &Plan, program: &str) -> Vec<ProbeId> {
+    let of_calls = |calls: &Calls| {
+        let mut entries = calls.numbers.entry.to_vec();
+        entries.sort_unstable();
+        entries.dedup();
+        entries
+    };
+    let typed = TYPED.iter().find(|(.., name, _)| *name == program);
+    let entries = match (typed, program) {
+        (Some((event, ..)), _) => vec![plan.events[*event]],
+        (None, "sys_enter") => plan.enter.as_ref().map(of_calls).unwrap_or_default(),
+        (None, _) => plan.exit.as_ref().map(of_calls).unwrap_or_default(),
+    };
+    let entries = entries
+        .iter()
+        .filter_map(|&entry| plan.entries.get(entry as usize));
+    let probes: BTreeSet<ProbeId> = entries
+        .flat_map(|entry| entry.probes.iter().map(|&(id, _)| id))
+        .collect();
+    probes.into_iter().collect()
 }
 
 pub(crate) fn attach(wanted: &Wanted, program: &Program) -> Result<OwnedFd> {

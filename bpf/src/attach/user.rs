@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{self, Sites};
 use crate::plan::{Binary, Site};
 use crate::rights;
+use crate::spec::{Fetch, Location, ProbeId, UserProbe};
 
 /// How user probes are attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,15 @@ pub(crate) enum Way {
     Multi { process: u32 },
     /// One perf event a site; the number is the PMU's.
     Perf { kind: u32 },
+}
+
+/// Probes whose misses nobody counts: the kernel notes the returns of 64 calls in one another, and lets those of
+/// deeper ones go. At an entry it misses nothing.
+pub(crate) fn uncounted(probes: &[UserProbe]) -> Vec<ProbeId> {
+    let at_return = |location: &Location| matches!(&location.fetch, Fetch::Program(program) if program.at_return);
+    let probes = probes.iter();
+    let of_returns = probes.filter(|probe| probe.locations.iter().any(at_return));
+    of_returns.map(|probe| probe.id).collect()
 }
 
 /// Attaches every site of a file.

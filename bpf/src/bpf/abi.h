@@ -50,6 +50,7 @@ enum abi_event {
 
 /* Constant once loaded, so the verifier drops what a session does not use. */
 struct settings {
+	/* Counters of a CPU: the entries, and some more so that no two CPUs write to one cache line. */
 	__u32 entries;
 	/* At most ABI_STRING_LIMIT. */
 	__u32 string_limit;
@@ -73,7 +74,8 @@ struct settings {
 	/* Bytes of output that fetch programs may fill; behind them is room for the heads of what did not fit.
 	 * 0: there are no such programs. */
 	__u32 fetch_room;
-	__u32 reserved;
+	/* Hits are counted and nothing else: no scratch, no record, no ring. */
+	__u32 count_only;
 	__u32 kernel_entry[ABI_EVENTS];
 	__u64 cpu_mask[ABI_CPUS / 64];
 };

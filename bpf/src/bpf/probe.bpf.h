@@ -269,6 +269,22 @@ static __noinline int filtered_out(void)
 	return !is_hit_wanted(id >> 32, (__u32)id) || !cpu_wanted();
 }
 
+/* Counts a hit for each of the locations of one address. */
+static __noinline int only_count(__u32 index)
+{
+	for (__u32 i = 0; i < ABI_CHAIN; i++) {
+		struct location *at = bpf_map_lookup_elem(&locations, &index);
+
+		if (!at)
+			break;
+		only_counted(at->entry);
+		index = at->next;
+		if (!index)
+			break;
+	}
+	return 0;
+}
+
 /* Does what the locations of one address say. */
 static __always_inline int hit(const void *ctx, __u32 index)
 {
@@ -276,6 +292,8 @@ static __always_inline int hit(const void *ctx, __u32 index)
 
 	if (filtered_out())
 		return 0;
+	if (settings.count_only)
+		return only_count(index);
 	scratch = scratch_get((__u32)bpf_get_current_pid_tgid());
 	if (scratch) {
 		bpf_probe_read_kernel(scratch->registers, settings.registers * 8, ctx);

@@ -11,6 +11,8 @@ int process_fork(struct bpf_raw_tracepoint_args *ctx)
 
 	if (!is_task_wanted(parent) || !cpu_wanted())
 		return 0;
+	if (only_counted(settings.kernel_entry[ABI_PROCESS_FORK]))
+		return 0;
 	fill_header(&record.header, settings.kernel_entry[ABI_PROCESS_FORK]);
 	fill_task(&record.parent, parent);
 	fill_task(&record.child, (void *)ctx->args[1]);
@@ -33,6 +35,8 @@ int process_exec(struct bpf_raw_tracepoint_args *ctx)
 	void *ring;
 
 	if (!is_current_wanted() || !cpu_wanted())
+		return 0;
+	if (only_counted(settings.kernel_entry[ABI_PROCESS_EXEC]))
 		return 0;
 	fill_header(&record.header, settings.kernel_entry[ABI_PROCESS_EXEC]);
 	record.old_tid = ctx->args[1];
@@ -64,6 +68,8 @@ int process_exit(struct bpf_raw_tracepoint_args *ctx)
 	struct task_record record;
 
 	if (!is_current_wanted() || !cpu_wanted())
+		return 0;
+	if (only_counted(settings.kernel_entry[ABI_PROCESS_EXIT]))
 		return 0;
 	fill_header(&record.header, settings.kernel_entry[ABI_PROCESS_EXIT]);
 	fill_task(&record.task, task);

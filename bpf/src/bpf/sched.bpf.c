@@ -42,6 +42,8 @@ int sched_switch(struct bpf_raw_tracepoint_args *ctx)
 	/* Who leaves is still the current task. */
 	if ((!is_current_wanted() && !is_task_wanted(next)) || !cpu_wanted())
 		return 0;
+	if (only_counted(settings.kernel_entry[ABI_SCHED_SWITCH]))
+		return 0;
 	fill_header(&record.header, settings.kernel_entry[ABI_SCHED_SWITCH]);
 	fill_task(&record.prev, prev);
 	fill_task(&record.next, next);
@@ -56,7 +58,7 @@ static __always_inline int woken(struct bpf_raw_tracepoint_args *ctx, enum abi_e
 	struct task_struct *task = (void *)ctx->args[0];
 	struct task_record record;
 
-	if (!is_task_wanted(task) || !cpu_wanted())
+	if (!is_task_wanted(task) || !cpu_wanted() || only_counted(settings.kernel_entry[event]))
 		return 0;
 	fill_header(&record.header, settings.kernel_entry[event]);
 	fill_task(&record.task, task);
@@ -92,6 +94,8 @@ int sched_migrate_task(struct bpf_raw_tracepoint_args *ctx)
 	struct task_record record;
 
 	if (!is_task_wanted(task) || !cpu_wanted())
+		return 0;
+	if (only_counted(settings.kernel_entry[ABI_SCHED_MIGRATE_TASK]))
 		return 0;
 	fill_header(&record.header, settings.kernel_entry[ABI_SCHED_MIGRATE_TASK]);
 	fill_task(&record.task, task);

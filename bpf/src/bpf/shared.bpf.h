@@ -130,6 +130,19 @@ static __always_inline struct counter *counter_of(__u32 entry)
 	return bpf_map_lookup_elem(&counters, &index);
 }
 
+/* Where nobody wants more than that: counts a hit. Whether that was all. */
+static __always_inline bool only_counted(__u32 entry)
+{
+	struct counter *counter;
+
+	if (!settings.count_only)
+		return false;
+	counter = counter_of(entry);
+	if (counter)
+		__sync_fetch_and_add(&counter->hits, 1);
+	return true;
+}
+
 /* ---- the ring ---- */
 
 extern void bpf_local_irq_save(unsigned long *flags) __ksym __weak;

@@ -65,6 +65,8 @@ int sys_enter(struct bpf_raw_tracepoint_args *ctx)
 
 	if (entry == ABI_NO_ENTRY || !is_current_wanted() || !cpu_wanted() || is_foreign_abi(number))
 		return 0;
+	if (only_counted(entry))
+		return 0;
 	fill_header(&record.header, entry);
 	record.number = number;
 	bpf_probe_read_kernel(&registers, sizeof(registers), (void *)ctx->args[0]);
@@ -100,6 +102,8 @@ int sys_exit(struct bpf_raw_tracepoint_args *ctx)
 #endif
 	entry = entry_of(&exit_entries, number);
 	if (entry == ABI_NO_ENTRY || !is_current_wanted() || !cpu_wanted() || is_foreign_abi(number))
+		return 0;
+	if (only_counted(entry))
 		return 0;
 	fill_header(&record.header, entry);
 	record.number = number;

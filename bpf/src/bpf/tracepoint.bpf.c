@@ -86,8 +86,10 @@ int tracepoint(void *ctx)
 	if (!is_here_wanted() || !cpu_wanted())
 		return 0;
 	at = bpf_map_lookup_elem(&tracepoints, &index);
+	if (!at || only_counted(at->entry))
+		return 0;
 	bytes = bpf_map_lookup_elem(&record_bytes, &zero);
-	if (!at || !bytes)
+	if (!bytes)
 		return 0;
 	fill_header(&header, at->entry);
 	counter = counter_of(at->entry);

@@ -43,6 +43,8 @@ pub(crate) struct Plan {
     pub(crate) ring_bytes: usize,
     pub(crate) string_limit: usize,
     pub(crate) text_bytes: usize,
+    /// Hits are counted, and nothing of them is recorded.
+    pub(crate) count_only: bool,
     /// Bytes of output of fetch programs, without the heads of what does not fit; 0 without any.
     pub(crate) fetch_room: usize,
 }
@@ -99,6 +101,7 @@ impl Plan {
             ring_bytes,
             string_limit,
             text_bytes: string_limit,
+            count_only: false,
             fetch_room: 0,
         };
         plan.user(spec)?;
@@ -108,9 +111,28 @@ impl Plan {
         Ok(plan)
     }
 
+    /// The same with hits that are counted and not recorded: of rings there is as little as can be.
+    pub(crate) fn only_counting(self) -> Plan {
+        Plan {
+            count_only: true,
+            ring_bytes: crate::memory::page_size(),
+            ..self
+        }
+    }
+
     fn entry(&mut self, probes: Vec<(ProbeId, u32)>, shape: Shape) -> u32 {
         self.entries.push(Entry { probes, shape });
         self.entries.len() as u32 - 1
+    }
+
+    /// Whose the locations are.
+    pub(crate) fn probes_of(&self, locations: impl Iterator<Item = u32>) -> Vec<ProbeId> {
+        let entries = locations.filter_map(|location| {
+            let entry = self.locations.get(location as usize)?.entry;
+            self.entries.get(entry as usize)
+        });
+        let probes = entries.flat_map(|entry| entry.probes.iter().map(|&(id, _)| id));
+        probes.collect()
     }
 
     /// Lays the fetches of one address in a row; returns the index of the first.

@@ -12,6 +12,7 @@
 //! A session of the kernel side is started only where something of it is asked for: application events
 //! that come through rings need no rights but those to look at the process.
 
+mod counting;
 mod descent;
 mod follow;
 mod later;
@@ -24,6 +25,7 @@ mod whom;
 mod writer;
 
 use std::ffi::OsString;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -38,6 +40,9 @@ use crate::source::sdk_ring::SdkRings;
 use crate::summary::Summary;
 use crate::target::ProcessEnd;
 
+pub use counting::{Counting, Tally};
+
+use counting::{Counter, Intervals};
 use descent::Descent;
 use follow::Follow;
 use outside::Outside;
@@ -71,6 +76,8 @@ pub struct Options {
     pub format: String,
     /// Events are counted only.
     pub count: bool,
+    /// Hits are counted where they happen, and no events are wanted of them.
+    pub counting: Option<Counting>,
     /// How the target's own tracepoints come.
     pub via: Via,
     /// Events of the target's children too, and of what they start.
@@ -141,8 +148,21 @@ pub struct Ended {
 /// What keeps it from attaching; then nothing is attached and a command has not run. What goes wrong
 /// later is [`Ended::failure`].
 pub fn run(options: &Options, say: &mut dyn FnMut(Note)) -> Result<Ended> {
+    run_telling(options, say, &mut |_| ControlFlow::Continue(()))
+}
+
+/// The same, where `told` is told at intervals what was counted ([`Options::counting`]), and says whether to
+/// go on.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_telling(
+    options: &Options,
+    say: &mut dyn FnMut(Note),
+    told: &mut dyn FnMut(&Tally) -> ControlFlow<()>,
+) -> Result<Ended> {
     let start = Instant::now();
-    let format = match options.count {
+    let format = match options.count || options.counting.is_some() {
         true => &export::NOTHING,
         false => export::format(&options.format).ok_or_else(|| unknown_format(&options.format))?,
     };
@@ -154,6 +174,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(Note)) -> Result<Ended> {
     let end = end.transpose()?;
     let spec = whom::spec(options, process.as_ref());
     let mut resolver = Resolver::new(&options.selectors, &options.definitions, process.is_some())?;
+    resolver.separate_calls(options.counting.is_some());
     let (follow, sdk, way, mut resolved) = match process {
         Some(process) => {
             let (mut sdk, way) = whom::rings(options, &process, &spec, say)?;
@@ -189,6 +210,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(Note)) -> Result<Ended> {
     }
     let output = Output::open(options.output.as_deref())?;
     let outside = Outside::new(options.janitor.clone());
+    let counting = options.counting.map(|counting| Counter::new(counting, say));
     let mut attached = Attached::start(
         resolved,
         Sources {
@@ -196,6 +218,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(Note)) -> Result<Ended> {
             spec,
             descent: Descent::new(options.follow),
             outside,
+            counting,
         },
         follow,
         options.recorder.as_ref(),
@@ -217,8 +240,10 @@ pub fn run(options: &Options, say: &mut dyn FnMut(Note)) -> Result<Ended> {
         took: start.elapsed(),
     });
     let since = Instant::now();
+    let interval = options.counting.and_then(|counting| counting.interval);
+    let mut intervals = Intervals::new(interval, told);
     let failure = attached
-        .stay(options.duration, &mut waker, &writer, say)
+        .stay(options.duration, &mut waker, &writer, &mut intervals, say)
         .err();
     let mut ended = attached.end(&mut waker, writer, say);
     ended.summary.duration = since.elapsed();

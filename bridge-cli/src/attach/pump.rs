@@ -96,6 +96,14 @@ impl Pump {
         Ok(events)
     }
 
+    /// What became of each probe's hits so far.
+    pub(super) fn counts(&mut self) -> Vec<Count> {
+        self.sources()
+            .0
+            .flat_map(|(_, rings)| rings.counts())
+            .collect()
+    }
+
     /// Detaches everything and gives all that is left.
     pub(super) fn finish(mut self) -> Result<Finished> {
         let mut shares = Vec::new();
@@ -112,11 +120,7 @@ impl Pump {
             return Err(error);
         }
         let mut events = Vec::new();
-        let counts = self
-            .sources()
-            .0
-            .flat_map(|(_, rings)| rings.counts())
-            .collect();
+        let counts = self.counts();
         let warnings = self.take_warnings();
         let merge = self.merge.finish(&mut events);
         Ok(Finished {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tracebraid_bpf::spec::{ProbeId, Spec};
 
+use super::counting::{Counter, Intervals};
 use super::descent::Descent;
 use super::follow::Follow;
 use super::outside::Outside;
@@ -19,11 +20,9 @@ use crate::event::{Event, What};
 use crate::filter::Filters;
 use crate::launch::Running;
 use crate::resolve::Resolved;
-use crate::source::Count;
-use crate::source::bpf_ring::BpfRings;
+use crate::source::bpf_ring::{BpfRings, How};
 use crate::source::decode::Decoders;
 use crate::source::sdk_ring::SdkRings;
-use crate::summary::{self, Row, Summary};
 use crate::target::Binary;
 
 /// How often the rings are drained: the largest part of an event's way to the output. A round costs
@@ -48,11 +47,13 @@ pub(super) struct Attached {
     descent: Descent,
     /// Filter and sizes of further sessions.
     spec: Spec,
-    names: HashMap<ProbeId, String>,
+    pub(super) names: HashMap<ProbeId, String>,
     /// How many probes have a filter that is evaluated over their decoded events.
     filters: usize,
     /// Whether anything is filtered.
-    has_filters: bool,
+    pub(super) has_filters: bool,
+    /// Where hits are counted and no events are wanted.
+    counting: Option<Counter>,
     pub(super) follow: Option<Follow>,
     /// Where only snapshots are printed.
     recorder: Option<FlightRecorder>,
@@ -74,6 +75,8 @@ pub(super) struct Sources {
     pub(super) descent: Descent,
     /// Who switches the keys of programs that do not.
     pub(super) outside: Outside,
+    /// Hits are counted and no events are wanted.
+    pub(super) counting: Option<Counter>,
 }
 
 impl Attached {
@@ -93,6 +96,7 @@ impl Attached {
             spec,
             descent,
             outside,
+            counting,
         } = sources;
         let mut pump = Pump::new();
         sdk.into_iter().for_each(|rings| pump.add_sdk(rings));
@@ -105,6 +109,7 @@ impl Attached {
             names: HashMap::new(),
             filters: 0,
             has_filters: false,
+            counting,
             follow,
             recorder: recorder.map(FlightRecorder::new),
             target_is_gone: false,
@@ -190,7 +195,13 @@ impl Attached {
             Some(target) => self.descent.family(target)?,
             None => None,
         };
-        let rings = BpfRings::start(&spec, decoders, filters, family).map_err(|error| {
+        let how = How {
+            family,
+            // What is filtered is looked at.
+            count_only: self.counting.is_some() && filters.is_empty(),
+            is_metered: self.counting.as_ref().is_some_and(Counter::is_metered),
+        };
+        let rings = BpfRings::start(&spec, decoders, filters, how).map_err(|error| {
             let shown = |error: Error, binary: &Binary| {
                 let internal = binary.open_path().display().to_string();
                 error.showing(&internal, &binary.path().display().to_string())
@@ -219,6 +230,7 @@ impl Attached {
         duration: Option<Duration>,
         waker: &mut Waker,
         writer: &Writer,
+        intervals: &mut Intervals<'_>,
         say: &mut dyn FnMut(Note),
     ) -> Result<()> {
         let mut deadline = duration.and_then(|duration| Instant::now().checked_add(duration));
@@ -226,7 +238,8 @@ impl Attached {
         let mut pause = TICK;
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            match waker.wait(left.map_or(pause, |left| left.min(pause)))? {
+            let pause_now = pause.min(intervals.left());
+            match waker.wait(left.map_or(pause_now, |left| left.min(pause_now)))? {
                 Wake::TargetGone => self.target_is_gone = true,
                 Wake::Signal {
                     signal,
@@ -259,6 +272,9 @@ impl Attached {
                 }
                 let events = self.recorded(events);
                 hand_over(events, writer, || true);
+            }
+            if intervals.is_due() && intervals.tell(self.rows_by_now()).is_break() {
+                return Ok(());
             }
             self.pump
                 .take_warnings()
@@ -416,41 +432,6 @@ impl Attached {
             }
         }
         None
-    }
-
-    fn summary(&self, counts: Vec<Count>) -> Summary {
-        let mut rows: Vec<Row> = Vec::new();
-        let mut silent = 0;
-        for count in counts {
-            if count.hits == 0 && count.missed.unwrap_or(0) == 0 {
-                silent += 1;
-                continue;
-            }
-            rows.push(Row {
-                name: self.names.get(&count.probe).cloned().unwrap_or_default(),
-                events: count.delivered,
-                hits: count.hits,
-                filtered: count.filtered,
-                misses: count.missed,
-                lost: count.lost,
-            });
-        }
-        rows.sort_by(|a, b| a.name.cmp(&b.name));
-        // One tracepoint may come by several ways.
-        rows.dedup_by(|next, row| {
-            let same = next.name == row.name;
-            if same {
-                row.add(next);
-            }
-            same
-        });
-        Summary {
-            rows,
-            silent,
-            has_filters: self.has_filters,
-            cpu: summary::CpuTime::of_this_process(),
-            ..Summary::default()
-        }
     }
 }
 

@@ -146,6 +146,7 @@ pub(super) fn rings(
         follow: options.follow,
         recorder: options.recorder.is_some(),
         started: is_command && links_sdk,
+        count_only: options.counting.is_some(),
     };
     let (rings, errors) = SdkRings::of(process.pid(), &spec.filter, how);
     match Error::several(errors) {

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -14,11 +13,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::export::{self, Format};
 use crate::list;
 use crate::probe;
-use crate::resolve::definitions::Written;
 use crate::snapshot;
 
 use super::events::EventArgs;
-use super::values::{CpuList, cpu_list, seconds, size};
+use super::stat::StatArgs;
+use super::values::size;
+use super::what::WhatArgs;
 
 /// What an application did, and what the kernel did to it meanwhile, as one stream.
 #[derive(Debug, Parser)]
@@ -34,6 +34,8 @@ pub(super) enum Command {
     List(ListArgs),
     /// Attach to a process and print its events and the kernel's in order of time
     Attach(AttachArgs),
+    /// Attach to a process and count how often each probe is hit, without looking at the events
+    Stat(StatArgs),
     /// Print what the rings of a process hold, without stopping it
     Snapshot(SnapshotArgs),
     /// Check probe definitions without running them, and print the fields that each would give
@@ -102,26 +104,8 @@ pub(super) struct ListArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct AttachArgs {
-    /// The process to attach to
-    #[arg(short = 'p', visible_short_alias = 'x', long, value_name = "PID")]
-    pid: Option<u32>,
     #[command(flatten)]
-    events: EventArgs,
-    /// Probe definitions, one a line, as one would write them into uprobe_events
-    #[arg(long, value_name = "FILE")]
-    probes: Vec<PathBuf>,
-    /// Kernel events of all processes, not only the target's
-    #[arg(short, long)]
-    all: bool,
-    /// Only events of this thread
-    #[arg(short, long = "tid", value_name = "TID")]
-    tid: Option<u32>,
-    /// Only events of these CPUs, such as 0-3,5
-    #[arg(short = 'C', long = "cpu", value_name = "CPULIST", value_parser = cpu_list)]
-    cpus: Option<CpuList>,
-    /// End after so many seconds; fractions are allowed
-    #[arg(short = 'T', visible_short_alias = 'd', long, value_name = "SECS", value_parser = seconds)]
-    duration: Option<Duration>,
+    what: WhatArgs,
     /// Write to this file instead of the standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -131,12 +115,6 @@ pub(super) struct AttachArgs {
     /// Count events and write none: the table at the end is all
     #[arg(short, long)]
     count: bool,
-    /// How the target's own tracepoints come
-    #[arg(long, value_enum, value_name = "WAY", default_value_t = ViaArg::Auto)]
-    via: ViaArg,
-    /// Application events of the target's children too, and of what they start
-    #[arg(short, long)]
-    follow: bool,
     /// Print nothing but snapshots: the program's rings overwrite what is oldest until it asks for one
     #[arg(long)]
     flight_recorder: bool,
@@ -153,29 +131,6 @@ pub(super) struct AttachArgs {
     /// Say on the standard error what is attached
     #[arg(short, long)]
     pub(super) verbose: bool,
-    /// Start this command, attached before its main
-    #[arg(last = true, value_name = "CMD")]
-    command: Vec<OsString>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ViaArg {
-    /// Through its rings where it has some, else through USDT
-    Auto,
-    /// Through its rings, or not at all
-    Ring,
-    /// Through their USDT probes
-    Usdt,
-}
-
-impl From<ViaArg> for Via {
-    fn from(via: ViaArg) -> Via {
-        match via {
-            ViaArg::Auto => Via::Auto,
-            ViaArg::Ring => Via::Ring,
-            ViaArg::Usdt => Via::Usdt,
-        }
-    }
 }
 
 #[derive(Debug, Args)]
@@ -282,50 +237,23 @@ impl SnapshotArgs {
 impl AttachArgs {
     /// The options the library works with; wrong `-e` are all reported in one go.
     pub(super) fn into_options(self) -> Result<attach::Options> {
-        let mut events = self.events;
-        let mut definitions = Vec::with_capacity(self.probes.len());
-        for path in self.probes {
-            definitions.push(Written {
-                text: probe::read(&path)?,
-                place: path.display().to_string(),
-                filters: Vec::new(),
-            });
-        }
-        definitions.extend(events.take_definitions());
-        let selectors = events.selectors()?;
+        let options = self.what.into_options()?;
         let when = each(&self.snapshot_when, Condition::parse)?;
-        if self.pid.is_some() && !self.command.is_empty() {
-            return Err(Error::new(
-                ErrorKind::Usage,
-                "a process (-p) and a command (-- CMD) are given; one of them is the target",
-            ));
-        }
         let recorder = (self.flight_recorder || !when.is_empty()).then_some(Recorder { when });
-        if recorder.is_some() && self.via == ViaArg::Usdt {
+        if recorder.is_some() && options.via == Via::Usdt {
             return Err(Error::new(
                 ErrorKind::Usage,
                 "a flight recorder is made of rings, and --via usdt uses none",
             ));
         }
         Ok(attach::Options {
-            pid: self.pid,
-            command: self.command,
-            selectors,
-            definitions,
-            all_processes: self.all,
-            thread: self.tid,
-            cpus: self.cpus.map(|list| list.0).unwrap_or_default(),
-            duration: self.duration,
             output: self.output,
             format: self.format,
             count: self.count,
-            via: self.via.into(),
-            follow: self.follow,
             recorder,
             ring_bytes: self.ring.unwrap_or(0),
             string_limit: self.string_limit.map_or(0, usize::from),
-            // The file that runs, whatever its name leads to by now.
-            janitor: Some(PathBuf::from("/proc/self/exe")),
+            ..options
         })
     }
 }
@@ -338,8 +266,11 @@ fn formats() -> PossibleValuesParser {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::time::Duration;
+
     use clap::CommandFactory;
+
+    use super::*;
 
     fn options(args: &[&str]) -> Result<attach::Options, String> {
         let line = ["bridge-cli", "attach"].iter().chain(args);
@@ -358,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn every_format_and_every_option_of_attach_is_documented() {
+    fn every_format_and_every_option_of_attach_and_stat_is_documented() {
         let page = include_str!("../../../docs/cli.md");
         for format in export::formats() {
             assert!(
@@ -369,8 +300,10 @@ mod tests {
         }
         let command = Cli::command();
         let attach = command.find_subcommand("attach").unwrap();
+        let stat = command.find_subcommand("stat").unwrap();
         for option in attach
             .get_arguments()
+            .chain(stat.get_arguments())
             .filter_map(|argument| argument.get_long())
         {
             assert!(page.contains(&format!("`--{option}")), "--{option}");

@@ -3,7 +3,9 @@
 mod args;
 mod events;
 mod report;
+mod stat;
 mod values;
+mod what;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -42,6 +44,7 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::List(args) => list(args),
         Command::Attach(args) => attach(args),
+        Command::Stat(args) => stat::run(args),
         Command::Snapshot(args) => snapshot(args),
         Command::Probe(args) => probe(args),
         Command::Doctor(args) => doctor(&args),

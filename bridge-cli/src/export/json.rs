@@ -253,7 +253,7 @@ fn length(full_length: u64, out: &mut Vec<u8>) {
 }
 
 /// A JSON string. DEL and the C1 controls are escaped too, since lines also end on terminals.
-fn string(text: &str, out: &mut Vec<u8>) {
+pub(crate) fn string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     if print::is_plain(text.as_bytes()) && !text.contains(['"', '\\']) {
         out.extend_from_slice(text.as_bytes());

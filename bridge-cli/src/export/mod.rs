@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use crate::event::{Event, Probe};
 
+pub(crate) use json::string as json_string;
 pub use nothing::NOTHING;
 
 /// Where the bytes go.

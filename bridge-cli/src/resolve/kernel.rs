@@ -100,10 +100,11 @@ impl Kernel {
         self.names.clone()
     }
 
-    /// Adds the chosen ones to what is probed.
+    /// Adds the chosen ones to what is probed; with `separate`, however many system calls a probe each.
     pub(super) fn add(
         &self,
         chosen: &[KernelName],
+        separate: bool,
         asking: Asking<'_>,
         next: &mut u32,
         resolved: &mut Resolved,
@@ -131,7 +132,7 @@ impl Kernel {
             self.add_tracepoint(category, name, by, next, resolved);
         }
         for (way, numbers) in calls.into_iter().enumerate() {
-            self.add_calls(way, numbers, asking, next, resolved);
+            self.add_calls(way, numbers, separate, asking, next, resolved);
         }
     }
 
@@ -181,6 +182,7 @@ impl Kernel {
         &self,
         way: usize,
         numbers: BTreeSet<u32>,
+        separate: bool,
         asking: Asking<'_>,
         next: &mut u32,
         resolved: &mut Resolved,
@@ -204,7 +206,7 @@ impl Kernel {
         };
         match numbers.len() {
             0 => {}
-            few if few <= SEPARATE_CALLS => {
+            few if few <= SEPARATE_CALLS || separate => {
                 for number in numbers {
                     self.add_event(event(vec![number]), by(number), next, resolved);
                 }

@@ -51,6 +51,8 @@ pub struct Resolver {
     may_make: bool,
     /// The target makes some, and they can be had.
     target_makes: bool,
+    /// Each system call has a probe of its own, however many are asked for.
+    separates_calls: bool,
     given_out: HashSet<Point>,
     /// What comes through rings.
     recorded: HashSet<Shape>,
@@ -82,6 +84,7 @@ impl Resolver {
             rings_only: false,
             may_make: false,
             target_makes: false,
+            separates_calls: false,
             given_out: HashSet::new(),
             recorded: HashSet::new(),
             probed: HashSet::new(),
@@ -92,6 +95,11 @@ impl Resolver {
     /// Whether the target's own tracepoints are to come through its rings, whether it has any yet or not.
     pub fn use_rings_only(&mut self, only: bool) {
         self.rings_only = only;
+    }
+
+    /// Whether each system call is to have a probe of its own, however many are asked for.
+    pub fn separate_calls(&mut self, separate: bool) {
+        self.separates_calls = separate;
     }
 
     /// Whether tracepoints that the target makes at run time can be had, since its rings are used. Where it
@@ -199,7 +207,14 @@ impl Resolver {
             of_kernel: &self.of_kernel,
         };
         if let Some(kernel) = &kernel {
-            kernel.add(&choice.kernel, asking, &mut self.next, &mut resolved);
+            let separate = self.separates_calls;
+            kernel.add(
+                &choice.kernel,
+                separate,
+                asking,
+                &mut self.next,
+                &mut resolved,
+            );
         }
         errors.extend(resolved.read_filters(asking));
         if let Some(error) = Error::several(errors) {

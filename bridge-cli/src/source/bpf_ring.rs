@@ -13,15 +13,27 @@ use tracebraid_bpf::spec::{ProbeId, Spec};
 use tracebraid_bpf::{ErrorKind as BpfErrorKind, Family, Options as SessionOptions, Session};
 
 use super::decode::Decoders;
-use super::{Count, LostPlaces, Rings, Share, note_loss};
+use super::{Cost, Count, LostPlaces, Rings, Share, note_loss};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::filter::Filters;
+
+/// How a session is.
+#[derive(Clone, Debug, Default)]
+pub struct How {
+    /// Whose events it is about, in place of its filter's processes.
+    pub family: Option<Arc<Family>>,
+    /// Hits are counted, and none is given out.
+    pub count_only: bool,
+    /// Somebody measures what BPF programs cost.
+    pub is_metered: bool,
+}
 
 /// See the module's page.
 #[derive(Debug)]
 pub struct BpfRings {
     session: Session,
+    is_metered: bool,
     decoders: Decoders,
     filters: Filters,
     /// Hits that did not pass.
@@ -35,19 +47,14 @@ pub struct BpfRings {
 }
 
 impl BpfRings {
-    /// Attaches what `spec` says; with a `family`, to the processes of that one. Of probes with a filter only
-    /// hits that pass are given out.
+    /// Attaches what `spec` says. Of probes with a filter only hits that pass are given out.
     ///
     /// # Errors
     /// Why it cannot be attached; nothing is attached then.
-    pub fn start(
-        spec: &Spec,
-        decoders: Decoders,
-        filters: Filters,
-        family: Option<Arc<Family>>,
-    ) -> Result<BpfRings> {
+    pub fn start(spec: &Spec, decoders: Decoders, filters: Filters, how: How) -> Result<BpfRings> {
         let mut options = SessionOptions::default();
-        options.family = family;
+        options.family = how.family;
+        options.count_only = how.count_only;
         let session = Session::start_with(spec, &options).map_err(Error::from)?;
         let open = session
             .cpus()
@@ -58,6 +65,7 @@ impl BpfRings {
             .collect();
         Ok(BpfRings {
             session,
+            is_metered: how.is_metered,
             decoders,
             filters,
             filtered: BTreeMap::new(),
@@ -169,6 +177,14 @@ impl Rings for BpfRings {
     }
 
     fn counts(&self) -> Vec<Count> {
+        let mut costs: BTreeMap<ProbeId, Cost> = BTreeMap::new();
+        if self.is_metered {
+            // What the kernel does not tell is not known.
+            for cost in self.session.costs().unwrap_or_default() {
+                let runs = Cost::Runs(cost.runs, cost.time);
+                costs.extend(cost.probes.into_iter().map(|probe| (probe, runs)));
+            }
+        }
         let count = |count: tracebraid_bpf::Count| {
             let filtered = self.filtered.get(&count.probe).copied().unwrap_or(0);
             Count {
@@ -178,6 +194,7 @@ impl Rings for BpfRings {
                 filtered,
                 missed: count.missed,
                 lost: self.places.get(&count.probe).cloned().unwrap_or_default(),
+                cost: costs.get(&count.probe).copied().unwrap_or(Cost::Unknown),
             }
         };
         self.session.counts().into_iter().map(count).collect()

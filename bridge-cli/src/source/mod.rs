@@ -9,6 +9,7 @@ pub mod slots;
 pub mod syscall;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tracebraid_bpf::record::LostReason;
 use tracebraid_bpf::spec::ProbeId;
@@ -35,6 +36,57 @@ pub struct Count {
     pub missed: Option<u64>,
     /// Where hits were lost.
     pub lost: LostPlaces,
+    /// What they have cost.
+    pub cost: Cost,
+}
+
+/// What the hits of a probe have cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cost {
+    /// No BPF program runs at them.
+    #[default]
+    NoProgram,
+    /// One does, and nobody has measured it.
+    Unknown,
+    /// So many runs of it took so long, also those for hits that turned out not to be wanted. Probes that share
+    /// a program are not told from one another.
+    Runs(u64, Duration),
+}
+
+impl Cost {
+    /// Nanoseconds of one run, where there was one.
+    pub fn nanoseconds(self) -> Option<u64> {
+        match self {
+            Cost::Runs(runs @ 1.., time) => {
+                let all = time.as_nanos() + u128::from(runs) / 2;
+                u64::try_from(all / u128::from(runs)).ok()
+            }
+            _ => None,
+        }
+    }
+
+    /// With that of what came by another way.
+    #[must_use]
+    pub fn and(self, other: Cost) -> Cost {
+        match (self, other) {
+            (Cost::NoProgram, cost) | (cost, Cost::NoProgram) => cost,
+            (Cost::Unknown, _) | (_, Cost::Unknown) => Cost::Unknown,
+            (Cost::Runs(runs, time), Cost::Runs(more, longer)) => {
+                Cost::Runs(runs + more, time + longer)
+            }
+        }
+    }
+
+    /// What was added since `before`.
+    #[must_use]
+    pub fn since(self, before: Cost) -> Cost {
+        match (self, before) {
+            (Cost::Runs(runs, time), Cost::Runs(before, earlier)) => {
+                Cost::Runs(runs.saturating_sub(before), time.saturating_sub(earlier))
+            }
+            (cost, _) => cost,
+        }
+    }
 }
 
 /// What one ring gives in one round.

@@ -314,6 +314,11 @@ impl Attached {
         Attached::spawn(bridge().arg("attach").arg("-v").args(args))
     }
 
+    /// Starts `bridge-cli stat -v --format json ARGS` and waits until its probes are in place.
+    pub(crate) fn start_stat(args: &[&str]) -> Attached {
+        Attached::spawn(bridge().args(["stat", "-v", "--format", "json"]).args(args))
+    }
+
     pub(crate) fn spawn(command: &mut Command) -> Attached {
         let mut child = command
             .stdout(Stdio::piped())

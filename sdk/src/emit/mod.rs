@@ -7,6 +7,7 @@
 //!                                                                               ├──▶ filter, ring
 //!                                                                               └──▶ USDT stub
 //! ```
+//! A hit of which nobody wants more than that it is counted goes no further than that.
 //! Straight is the way where the rings are all that is wanted, and it needs nothing else: it is one piece of
 //! code without a call. What it hands back is the time of the record, the stamp for the event's return.
 //! Nothing here allocates, locks or makes a system call, so that tracepoints may stand in signal
@@ -120,6 +121,13 @@ fn is_for_rings_alone(state: &State) -> bool {
         && state.ring.load(Ordering::Relaxed) == ring::ALL
 }
 
+/// Whether, USDT readers aside, nobody wants more of it than how often it is hit.
+#[inline(always)]
+fn is_only_counted(state: &State) -> bool {
+    state.callbacks.load(Ordering::Relaxed).is_null()
+        && state.ring.load(Ordering::Relaxed) == ring::COUNTED
+}
+
 /// # Safety
 /// As for [`emit`].
 #[inline(never)]
@@ -130,6 +138,15 @@ unsafe fn emit_otherwise(row: HotRow, slots: *mut u64) -> Option<Stamp> {
     // A gate that serves an entry and its return opens for both when either is wanted.
     if readers == 0 && semaphore.wanted.load(Ordering::Relaxed) == 0 {
         return None;
+    }
+    if readers == 0 {
+        // SAFETY: the row leads to the point's state.
+        let state = unsafe { &*row.state() };
+        // What nobody looks at need not be formatted.
+        if is_only_counted(state) {
+            ring::count(state);
+            return None;
+        }
     }
     // SAFETY: the caller's promise; formatting replaces the slots that need it.
     unsafe {

@@ -29,6 +29,8 @@ pub(crate) const OFF: u32 = 0;
 pub(crate) const ALL: u32 = 1;
 /// Those go there that pass the filter in `State::filter`.
 pub(crate) const FILTERED: u32 = 2;
+/// None goes there: hits are counted.
+pub(crate) const COUNTED: u32 = 3;
 
 /// A filter, with what it takes to find fields among a hit's slots.
 pub(crate) struct PointFilter {
@@ -188,6 +190,10 @@ pub(crate) unsafe fn passes(state: &State, slots: *const u64) -> bool {
     match state.ring.load(Ordering::Relaxed) {
         OFF => return false,
         ALL => return true,
+        COUNTED => {
+            count(state);
+            return false;
+        }
         _ => {}
     }
     let thread = thread::id();
@@ -202,17 +208,17 @@ pub(crate) unsafe fn passes(state: &State, slots: *const u64) -> bool {
         .map(|filter| unsafe { filter.passes(slots, thread) });
     readers.fetch_sub(1, Ordering::SeqCst);
     if passes == Some(false) {
-        count_refused(state);
+        count(state);
     }
     passes == Some(true)
 }
 
-/// Every hit is in the rings or in a count.
+/// Counts a hit that does not go to the rings: every one is there or in a count.
 #[inline(never)]
-fn count_refused(state: &State) {
+pub(crate) fn count(state: &State) {
     let event = state.event.load(Ordering::Relaxed) as u16;
     if let Some(rings) = page::of_event(event) {
-        rings.refuse(event);
+        rings.count(event);
     }
 }
 

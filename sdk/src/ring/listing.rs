@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use tracebraid_wire::region::{WANTED_ALL, WANTED_FILTERED, WANTED_HERE};
+use tracebraid_wire::region::{WANTED_ALL, WANTED_COUNTED, WANTED_FILTERED, WANTED_HERE};
 use tracebraid_wire::schema::Schema;
 use tracebraid_wire::table::PointRow;
 
-use super::filter::{ALL, FILTERED, Handle, OFF, PointFilter, Retired};
+use super::filter::{ALL, COUNTED, FILTERED, Handle, OFF, PointFilter, Retired};
 use super::rings::Rings;
 use super::{directory, service};
 use crate::dso::{self, Dso, DsoId};
@@ -107,6 +107,7 @@ impl Listing {
                 WANTED_ALL => ALL,
                 WANTED_FILTERED if self.install(dso.id(), &row, event, state) => FILTERED,
                 WANTED_FILTERED => OFF,
+                WANTED_COUNTED => COUNTED,
                 _ if dso.is_made() && self.awaits(&row) => ALL,
                 _ if unasked && self.records(&row) => ALL,
                 _ => OFF,

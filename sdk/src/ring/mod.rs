@@ -26,7 +26,7 @@ pub(crate) use clock::{Line, known as clock_known, nanoseconds_since, ticks};
 pub use drain::{drain, lost};
 #[cfg(feature = "tracing")]
 pub(crate) use encode::MOST_FIELDS;
-pub(crate) use filter::{ALL, PointFilter, forget_readers, passes};
+pub(crate) use filter::{ALL, COUNTED, PointFilter, count, forget_readers, passes};
 pub(crate) use listing::Listing;
 pub(crate) use page::{Setup, current, start};
 pub use sharing::{BeforeVfork, before_vfork};

@@ -357,7 +357,10 @@ fn region_of(setup: &Setup) -> io::Result<Region> {
         pid: std::process::id(),
         clock: clock::number(clock::chosen()),
         mode: mode_word(setup.mode),
-        helper: setup.helper.into(),
+        helper: match setup.helper {
+            true => region::HELPER_SERVES | region::HELPER_COUNTS,
+            false => 0,
+        },
     }
     .encode();
     // SAFETY: the header area is at least this long, and nobody else knows the region yet. What is wanted is

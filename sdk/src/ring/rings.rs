@@ -257,8 +257,8 @@ impl Rings {
         }
     }
 
-    /// Counts a hit that its event's filter refused.
-    pub(crate) fn refuse(&self, event: u16) {
+    /// Counts a hit that is not appended, since its event's filter refused it or nobody wants more than its count.
+    pub(crate) fn count(&self, event: u16) {
         if usize::from(event) <= region::MAX_EVENTS {
             let of_children = self.group.is_of_children();
             let at = region::filtered_offset(of_children, self.cpus, self.cpu(), event);

@@ -32,6 +32,9 @@ pub const WANTED: usize = 4096;
 pub const WANTED_ALL: u8 = 1;
 /// Wanted byte: hits that pass the event's filter; none where it has no filter that can be read.
 pub const WANTED_FILTERED: u8 = 2;
+/// Wanted byte: hits are counted where those are that filters refuse ([`filtered_offset`]), and none of them
+/// goes to the rings. For programs of which the header says [`HELPER_COUNTS`]; others leave such an event off.
+pub const WANTED_COUNTED: u8 = 3;
 /// Where the filters begin.
 pub const FILTERS: usize = WANTED + 8192;
 /// Bytes for filters.
@@ -120,8 +123,8 @@ pub const fn loss_offset(ring: usize, event: u16) -> usize {
     LOSSES + ring * LOSSES_STRIDE + event as usize * 4
 }
 
-/// Where an event's hits on a CPU are counted that its filter refused: the process's own, or those of its
-/// children. `cpus` is [`Header::cpu_rings`].
+/// Where an event's hits on a CPU are counted that its filter refused, or that are [`WANTED_COUNTED`]: the
+/// process's own, or those of its children. `cpus` is [`Header::cpu_rings`].
 pub const fn filtered_offset(of_children: bool, cpus: usize, cpu: usize, event: u16) -> usize {
     let row = if of_children {
         Group::ChildrenLocked
@@ -146,7 +149,7 @@ pub struct Header {
     pub clock: u32,
     /// [`MODE_DISCARD`] or [`MODE_OVERWRITE`].
     pub mode: u32,
-    /// Whether a helper thread answers requests.
+    /// What a helper thread answers to: [`HELPER_SERVES`], [`HELPER_COUNTS`]; 0 where there is none.
     pub helper: u32,
 }
 
@@ -158,6 +161,11 @@ pub const CLOCK_MONOTONIC: u32 = 2;
 pub const MODE_DISCARD: u32 = 1;
 /// Full rings overwrite their oldest records.
 pub const MODE_OVERWRITE: u32 = 2;
+
+/// Bit of [`Header::helper`]: it answers requests.
+pub const HELPER_SERVES: u32 = 1;
+/// Bit of [`Header::helper`]: it knows [`WANTED_COUNTED`].
+pub const HELPER_COUNTS: u32 = 2;
 
 /// Bytes of the encoded header.
 pub const HEADER_BYTES: usize = 48;

@@ -195,6 +195,7 @@ pub(crate) const SUITE: &[Row] = &[
     Row::test("bridge-cli", "cli_attach"),
     Row::test("bridge-cli", "cli_kernel"),
     Row::test("bridge-cli", "cli_launch"),
+    Row::test("bridge-cli", "stat_counts"),
     Row::test("bridge-cli", "cli_bad_input"),
     Row::test("bridge-cli", "ring_attach"),
     Row::test("bridge-cli", "ring_threads"),

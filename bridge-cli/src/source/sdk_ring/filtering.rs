@@ -55,14 +55,19 @@ impl Filtering {
         if !text.is_some_and(|text| shared.add_filter(event, text)) {
             return WANTED_ALL;
         }
-        let mut before = shared.refused_hits(event);
-        if self.from_the_first {
-            before.fill(0);
-        }
-        self.by_program.insert(event, before);
+        self.by_program.insert(event, self.before(shared, event));
         self.since = None;
         self.asked = shared.asked();
         WANTED_FILTERED
+    }
+
+    /// What the program has counted of an event before it is asked for.
+    pub(super) fn before(&self, shared: &Shared, event: u16) -> Vec<u32> {
+        let mut before = shared.counted_hits(event);
+        if self.from_the_first {
+            before.fill(0);
+        }
+        before
     }
 
     /// Whether the program has let a hit of this time (ns) pass already.
@@ -95,7 +100,7 @@ impl Filtering {
     /// What the program's filters have refused since the last look: `(event, hits)`.
     pub(super) fn counted(&mut self, shared: &Shared) -> Vec<(u16, u64)> {
         let count = |(event, before): (&u16, &mut Vec<u32>)| {
-            let now = shared.refused_hits(*event);
+            let now = shared.counted_hits(*event);
             let more = now.iter().zip(before.iter());
             let more = more
                 .map(|(now, before)| u64::from(now.wrapping_sub(*before)))

@@ -37,7 +37,7 @@ use std::time::{Duration, Instant};
 use tracebraid_bpf::spec::Filter;
 use tracebraid_wire::region;
 
-use super::{Count, LostPlaces, Rings, Share};
+use super::{Cost, Count, LostPlaces, Rings, Share};
 use crate::error::Result;
 
 pub use clock::{Conversion, Fit, Pair, now, read};
@@ -62,6 +62,8 @@ pub struct How {
     pub recorder: bool,
     /// The target has just been started: what it records until its rings are found is waited for.
     pub started: bool,
+    /// Of hits no more is wanted than their number: programs count them, where they can.
+    pub count_only: bool,
 }
 
 /// See the module's page.
@@ -229,6 +231,7 @@ impl SdkRings {
             probed_in: wanted.probed_in,
             filter: wanted.filter,
             delivered: 0,
+            counted: 0,
             filtered: 0,
             places: LostPlaces::new(),
         };
@@ -339,11 +342,12 @@ impl Rings for SdkRings {
             let lost: u64 = point.places.iter().map(|place| place.2).sum();
             Count {
                 probe: point.probe,
-                hits: point.delivered + point.filtered + lost,
+                hits: point.delivered + point.counted + point.filtered + lost,
                 delivered: point.delivered,
                 filtered: point.filtered,
                 missed: Some(0),
                 lost: point.places.clone(),
+                cost: Cost::NoProgram,
             }
         };
         self.points.iter().map(count).collect()

@@ -89,6 +89,8 @@ pub(super) struct Point {
     pub(super) probed_in: Vec<u64>,
     pub(super) filter: Option<ProbeFilter>,
     pub(super) delivered: u64,
+    /// Hits of which nobody wanted more than their number.
+    pub(super) counted: u64,
     /// Hits that did not pass the filter.
     pub(super) filtered: u64,
     pub(super) places: LostPlaces,
@@ -104,6 +106,7 @@ impl Point {
             probed_in: Vec::new(),
             filter: None,
             delivered: 0,
+            counted: 0,
             filtered: 0,
             places: LostPlaces::new(),
         }

@@ -173,6 +173,9 @@ impl SdkRings {
             for (index, hits) in region.filtered() {
                 self.points[index].filtered += hits;
             }
+            for (index, hits) in region.counted() {
+                self.points[index].counted += hits;
+            }
             if self.how.recorder {
                 continue;
             }

@@ -136,6 +136,7 @@ impl SdkRings {
                 is_target,
                 children: self.how.follow,
                 recorder: self.how.recorder,
+                count_only: self.how.count_only,
             };
             match Taken::take(path, id, pid, wish, &mut self.warnings) {
                 Ok(mut region) => {

@@ -260,8 +260,9 @@ impl Shared {
         self.word(control::FILTERS_REFUSED).load(Ordering::Acquire)
     }
 
-    /// Hits of an event that the program's filter refused, on each CPU: its own, then those of children.
-    pub(super) fn refused_hits(&self, event: u16) -> Vec<u32> {
+    /// Hits of an event that the program has counted and not recorded, since its filter refused them or no more is
+    /// wanted, on each CPU: its own, then those of children.
+    pub(super) fn counted_hits(&self, event: u16) -> Vec<u32> {
         let cpus = self.cpus();
         let of = |of_children: bool| {
             (0..cpus).map(move |cpu| region::filtered_offset(of_children, cpus, cpu, event))
@@ -309,6 +310,11 @@ impl Shared {
     /// the beginning, but never yes.
     pub(super) fn has_helper(&self) -> bool {
         self.atomic(region::HELPER).load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether the helper counts hits that are wanted so.
+    pub(super) fn counts(&self) -> bool {
+        self.atomic(region::HELPER).load(Ordering::Relaxed) & region::HELPER_COUNTS != 0
     }
 
     /// Asks the helper to look at what is wanted, and at libraries that were loaded. Whether it answered in

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tracebraid_ring::Consumer;
 use tracebraid_wire::region::{
-    self, Group, MODE_DISCARD, MODE_OVERWRITE, WANTED_ALL, WANTED_OF_CHILDREN,
+    self, Group, MODE_DISCARD, MODE_OVERWRITE, WANTED_ALL, WANTED_COUNTED, WANTED_OF_CHILDREN,
 };
 
 use super::filtering::Filtering;
@@ -30,6 +30,8 @@ pub(super) struct Wish {
     pub(super) children: bool,
     /// Full rings overwrite.
     pub(super) recorder: bool,
+    /// No more is wanted of hits than their number.
+    pub(super) count_only: bool,
 }
 
 /// See the module's page.
@@ -46,6 +48,8 @@ pub(super) struct Taken {
     pub(super) points: Vec<Option<u16>>,
     /// Who evaluates their filters.
     pub(super) filtering: Filtering,
+    /// By event of which no more is wanted: its hits by the last look, on each CPU of the process and its children.
+    counted: HashMap<u16, Vec<u32>>,
     /// Entries of the directory that no point stands for yet.
     pub(super) unknown: Vec<Listed>,
     /// Bytes of the directory that were read.
@@ -159,6 +163,7 @@ impl Taken {
             readings,
             points: Vec::new(),
             filtering: Filtering::default(),
+            counted: HashMap::new(),
             unknown: Vec::new(),
             directory_read: 0,
             last_before: last_before.unwrap_or(0),
@@ -272,6 +277,11 @@ impl Taken {
             return false;
         }
         let wanted = match &point.filter {
+            None if self.wish.count_only && self.shared.counts() => {
+                let before = self.filtering.before(&self.shared, event);
+                self.counted.insert(event, before);
+                WANTED_COUNTED
+            }
             None => WANTED_ALL,
             Some(filter) => {
                 let same_numbers = self.people.same_numbers();
@@ -310,6 +320,22 @@ impl Taken {
             .collect()
     }
 
+    /// What its program has counted since the last call, of events of which no more is wanted: `(point, hits)`.
+    pub(super) fn counted(&mut self) -> Vec<(usize, u64)> {
+        let mut counted = Vec::new();
+        for (event, before) in &mut self.counted {
+            let now = self.shared.counted_hits(*event);
+            let more = now.iter().zip(before.iter());
+            let more = more.map(|(now, before)| u64::from(now.wrapping_sub(*before)));
+            let more: u64 = more.sum();
+            *before = now;
+            if let Some(point) = point_of(&self.points, *event).filter(|_| more > 0) {
+                counted.push((point, more));
+            }
+        }
+        counted
+    }
+
     /// Wants nothing any more.
     pub(super) fn want_nothing(&self) {
         for event in 0..self.points.len() {
@@ -328,6 +354,7 @@ impl Taken {
     pub(super) fn forget_points(&mut self) {
         self.points.clear();
         self.filtering.clear();
+        self.counted.clear();
         self.look_through_again();
     }
 
