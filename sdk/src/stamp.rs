@@ -106,6 +106,13 @@ mod reading {
             Stamp(NonZeroU64::new(word).unwrap_or(NonZeroU64::MIN))
         }
 
+        /// Its word, which is not 0.
+        #[cfg(feature = "tracing")]
+        #[inline(always)]
+        pub(crate) fn word(self) -> u64 {
+            self.0.get()
+        }
+
         /// Its word, where it is in ticks of the counter.
         #[inline(always)]
         pub(crate) fn in_ticks(self) -> Option<u64> {

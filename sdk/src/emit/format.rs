@@ -20,6 +20,10 @@ pub(crate) const TEXT_BYTES: usize = 1024;
 const CUT: &str = "…";
 const PANICKED: &str = "<panicked>";
 
+/// Bytes of a text's share that are kept free for the two.
+#[cfg(feature = "tracing")]
+pub(crate) const MARKS: usize = CUT.len() + PANICKED.len();
+
 /// Calls `then` with slots in which every formatted field is text.
 ///
 /// # Safety

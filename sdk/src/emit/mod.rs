@@ -25,7 +25,7 @@ use tracebraid_wire::record::Elapsed;
 use tracebraid_wire::table::{POINT_FORMATS, POINT_RETURN, POINT_WORDS};
 
 #[cfg(feature = "tracing")]
-pub(crate) use format::{Buffer, TEXT_BYTES};
+pub(crate) use format::{Buffer, MARKS, TEXT_BYTES};
 pub use trampoline::fire;
 use trampoline::reach_usdt;
 
@@ -102,6 +102,29 @@ unsafe fn leave_otherwise(row: HotRow, start: Stamp, end: End) {
     unsafe { emit_otherwise(row, slots.as_mut_ptr().add(HEADER_WORDS).cast()) };
 }
 
+/// Takes the hit of a tracepoint made at run time, whose slot at `place` is a [`Kind::Elapsed`] of what began
+/// at `start`, and may be anything yet.
+///
+/// # Safety
+/// As for [`emit`]; all fields are of one slot.
+///
+/// [`Kind::Elapsed`]: tracebraid_wire::kind::Kind::Elapsed
+#[cfg(feature = "tracing")]
+pub(crate) unsafe fn end(row: HotRow, slots: *mut u64, place: usize, start: Stamp) {
+    // SAFETY: the caller's promise. Nothing that is made at run time has a USDT probe.
+    unsafe {
+        let state = &*row.state();
+        if let Some(ticks) = start.in_ticks()
+            && let Some(straight) = straight(row, state)
+        {
+            slots.add(place).write(ticks);
+            straight.append(state, slots.sub(HEADER_WORDS), HEADER_WORDS + row.fields());
+        } else {
+            deliver_return(row, state, start, slots, place, false);
+        }
+    }
+}
+
 /// The straight way, where rings are all that is wanted, of every hit, and they can be gone to so.
 ///
 /// # Safety
@@ -116,7 +139,7 @@ unsafe fn straight(row: HotRow, state: &State) -> Option<Straight> {
 
 /// Whether, USDT readers aside, every hit is wanted by the rings and by nobody else.
 #[inline(always)]
-fn is_for_rings_alone(state: &State) -> bool {
+pub(crate) fn is_for_rings_alone(state: &State) -> bool {
     state.callbacks.load(Ordering::Relaxed).is_null()
         && state.ring.load(Ordering::Relaxed) == ring::ALL
 }
@@ -167,7 +190,7 @@ unsafe fn deliver(row: HotRow, slots: *mut u64, usdt: bool) -> Option<Stamp> {
         if row.flags() & POINT_RETURN != 0
             && let Some(start) = Stamp::of_word(slots.read())
         {
-            return deliver_return(row, state, start, slots, usdt);
+            return deliver_return(row, state, start, slots, 0, usdt);
         }
         probe::call(row, slots);
         let stamp = match ring::passes(state, slots) {
@@ -185,27 +208,29 @@ unsafe fn deliver(row: HotRow, slots: *mut u64, usdt: bool) -> Option<Stamp> {
 /// says no other number.
 ///
 /// # Safety
-/// As for [`deliver`]; the first slot is `start`.
+/// As for [`deliver`]; the slot at `place` is `start`.
 unsafe fn deliver_return(
     row: HotRow,
     state: &State,
     start: Stamp,
     slots: *mut u64,
+    place: usize,
     usdt: bool,
 ) -> Option<Stamp> {
     // SAFETY: the caller's promise.
     unsafe {
+        let elapsed = slots.add(place);
         if !usdt && is_for_rings_alone(state) {
-            slots.write(ring::elapsed_since(start).word());
+            elapsed.write(ring::elapsed_since(start).word());
             return ring::append(row, state, slots);
         }
         let nanoseconds = start.nanoseconds();
-        slots.write(nanoseconds);
+        elapsed.write(nanoseconds);
         probe::call(row, slots);
         if ring::passes(state, slots) {
-            slots.write(Elapsed::Nanoseconds(nanoseconds).word());
+            elapsed.write(Elapsed::Nanoseconds(nanoseconds).word());
             ring::append(row, state, slots);
-            slots.write(nanoseconds);
+            elapsed.write(nanoseconds);
         }
         if usdt {
             reach_usdt(row, slots);

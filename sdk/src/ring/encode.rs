@@ -20,7 +20,7 @@ use crate::fields::MAX_FIELDS;
 /// Words of the buffer: the longest record that the SDK writes.
 pub(crate) const WORDS: usize = 160;
 /// The most bytes that a field takes besides its text: presence, padding, two words.
-const FIXED: usize = 8 * MAX_SLOTS;
+pub(super) const FIXED: usize = 8 * MAX_SLOTS;
 
 /// Fields of a record at most: of a tracepoint made at run time, some more than macros take.
 pub(crate) const MOST_FIELDS: usize = MAX_FIELDS + 8;
@@ -74,11 +74,28 @@ const fn form(kind: Kind) -> Form {
 
 /// How far a record is written.
 #[derive(Clone, Copy)]
-struct Cursor {
+pub(super) struct Cursor {
     /// Bytes, header included.
     at: usize,
     /// The word that `at` is in, as far as it is written.
     begun: u64,
+}
+
+impl Cursor {
+    /// Where the fields begin.
+    #[inline(always)]
+    pub(super) fn behind_header() -> Cursor {
+        Cursor {
+            at: HEADER,
+            begun: 0,
+        }
+    }
+
+    /// Bytes that are written, header included.
+    #[inline(always)]
+    pub(super) fn at(self) -> usize {
+        self.at
+    }
 }
 
 /// The words of a record in the making. Word 0 and 1 are the header.
@@ -131,10 +148,7 @@ impl Encoder {
         kinds: &[u8],
         mut slots: *const u64,
     ) -> Option<(*mut u64, usize)> {
-        let mut cursor = Cursor {
-            at: HEADER,
-            begun: 0,
-        };
+        let mut cursor = Cursor::behind_header();
         let mut kinds = kinds.iter();
         while let Some(&byte) = kinds.next() {
             // SAFETY: the hit has as many slots as the kinds say; a field of fixed size has room, since
@@ -191,7 +205,13 @@ impl Encoder {
                 slots = slots.add(1 + unused);
             }
         }
-        Some((self.words.as_mut_ptr().cast(), cursor.at.div_ceil(8)))
+        Some((self.start(), cursor.at.div_ceil(8)))
+    }
+
+    /// The record's first word.
+    #[inline(always)]
+    pub(super) fn start(&mut self) -> *mut u64 {
+        self.words.as_mut_ptr().cast()
     }
 
     /// Writes the low `width` bytes (1, 2, 4, 8) at their alignment. The rest of the word they are in is
@@ -200,7 +220,7 @@ impl Encoder {
     /// # Safety
     /// There is room.
     #[inline(always)]
-    unsafe fn put(&mut self, cursor: Cursor, value: u64, width: usize) -> Cursor {
+    pub(super) unsafe fn put(&mut self, cursor: Cursor, value: u64, width: usize) -> Cursor {
         let start = (cursor.at + width - 1) & !(width - 1);
         let value = value & (u64::MAX >> (64 - 8 * width));
         let begun = match start % 8 {
@@ -235,7 +255,7 @@ impl Encoder {
     /// # Safety
     /// `length` bytes at `address` are alive, and there is room for them.
     #[inline(always)]
-    unsafe fn text(
+    pub(super) unsafe fn text(
         &mut self,
         cursor: Cursor,
         mut address: *const u8,
@@ -310,7 +330,7 @@ impl Encoder {
 }
 
 /// Where a text's bytes begin, if the record is written up to `at`: behind two lengths of four bytes.
-const fn text_start(at: usize) -> usize {
+pub(super) const fn text_start(at: usize) -> usize {
     ((at + 3) & !3) + 8
 }
 

@@ -21,6 +21,8 @@ mod rings;
 pub(crate) mod service;
 mod sharing;
 mod snapshot;
+#[cfg(feature = "tracing")]
+mod writer;
 
 pub(crate) use clock::{Line, known as clock_known, nanoseconds_since, ticks};
 pub use drain::{drain, lost};
@@ -31,6 +33,8 @@ pub(crate) use listing::Listing;
 pub(crate) use page::{Setup, current, start};
 pub use sharing::{BeforeVfork, before_vfork};
 pub use snapshot::snapshot;
+#[cfg(feature = "tracing")]
+pub(crate) use writer::Writer;
 
 use std::io;
 use std::slice;
@@ -127,22 +131,50 @@ pub(crate) unsafe fn append(row: HotRow, state: &State, slots: *const u64) -> Op
         // SAFETY: the caller's promise.
         return unsafe { sharing::append(row, state, slots) };
     }
+    let mut record = Encoder::new();
+    // SAFETY: the schema has one byte a kind from byte 8 on; the slots are those of such fields.
+    let record = unsafe {
+        let kinds = slice::from_raw_parts(row.schema().add(8), row.fields());
+        let (record, words) = record.cut(kinds, slots)?;
+        // The time is written by the append.
+        record.add(1).write(0);
+        slice::from_raw_parts_mut(record, words)
+    };
+    append_record(state, record)
+}
+
+/// Appends a record that is written but for its header. Its stamp, where it found room.
+#[inline(never)]
+fn append_record(state: &State, record: &mut [u64]) -> Option<Stamp> {
     let event = state.event.load(Ordering::Relaxed) as u16;
     let rings = page::of_event(event)?;
     let thread = match thread::known() {
         0 => introduce(rings, false),
         id => id,
     };
-    let mut record = Encoder::new();
-    // SAFETY: the schema has one byte a kind from byte 8 on; the slots are those of such fields. A record
-    // of the encoder has no more than `encode::WORDS` words.
-    unsafe {
-        let kinds = slice::from_raw_parts(row.schema().add(8), row.fields());
-        let (record, words) = record.cut(kinds, slots)?;
-        record.write(Header::word(words as u16, event, thread));
-        // The time is written by the append.
-        record.add(1).write(0);
-        rings.append(slice::from_raw_parts(record, words))
+    *record.first_mut()? = Header::word(record.len() as u16, event, thread);
+    // SAFETY: a record of the encoder has no more than `encode::WORDS` words.
+    unsafe { rings.append(record) }
+}
+
+/// Whether this thread's records can be written before it is known where they go: not where a child may run
+/// in its place, which is seen first then.
+#[cfg(feature = "tracing")]
+#[inline(always)]
+pub(crate) fn takes_written() -> bool {
+    thread::known() != 0 || !thread::is_shared()
+}
+
+/// Appends a record that is written but for its header, where [`takes_written`]. Its stamp, where it found
+/// room.
+#[cfg(feature = "tracing")]
+#[inline(always)]
+pub(crate) fn append_written(state: &State, record: &mut Writer) -> Option<Stamp> {
+    let record = record.finish();
+    match straight() {
+        // SAFETY: it has so many words, two of them at least and no more than `encode::WORDS`.
+        Some(straight) => unsafe { straight.append(state, record.as_mut_ptr(), record.len()) },
+        None => append_record(state, record),
     }
 }
 

@@ -12,6 +12,7 @@ mod recorder;
 mod shapes;
 mod storm;
 mod switching;
+mod ways;
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -254,7 +254,7 @@ fn points_of(metadata: &Metadata<'_>) -> Option<Points> {
         new: point(&name, ours, &values)?,
         enter: of("enter", &[id], &[])?,
         exit: of("exit", &[id], &[])?,
-        close: of("close", &[id, ("ns", Kind::U64)], &[])?,
+        close: of("close", &[id, ("ns", Kind::Elapsed)], &[])?,
         record: of("record", &[id], &values)?,
         follows: of("follows", &[id, ("follows", Kind::U64)], &[])?,
     })))

@@ -34,8 +34,10 @@ static ASKED: Asked = Asked {
 };
 /// How many registrations were answered.
 static ANSWERED: AtomicU32 = AtomicU32::new(0);
-/// How many were when the helper thread last had all interests asked again.
+/// How many were when the helper thread last looked.
 static SETTLED: AtomicU32 = AtomicU32::new(0);
+/// How many more times the helper thread asks again for what was registered.
+static ROUNDS: AtomicU32 = AtomicU32::new(0);
 
 /// Callsites of every level are wanted, or are to be made known.
 const OPEN: u32 = 1;
@@ -145,7 +147,14 @@ pub(crate) fn follow_registrations() {
         return;
     }
     let answered = ANSWERED.load(Ordering::Acquire);
-    if SETTLED.swap(answered, Ordering::AcqRel) != answered && is_open() {
+    let rounds = match SETTLED.swap(answered, Ordering::AcqRel) == answered {
+        true => ROUNDS.load(Ordering::Relaxed),
+        // The thread that had the last answer may be kept from storing it for a while, and what it was asked
+        // before is then wanted by a wish that comes meanwhile.
+        false => 2,
+    };
+    ROUNDS.store(rounds.saturating_sub(1), Ordering::Relaxed);
+    if rounds > 0 && is_open() {
         let _turn = Turn::take();
         ask_again();
     }

@@ -12,12 +12,12 @@ use tracing_subscriber::filter::Filtered;
 use tracing_subscriber::layer::{Context, Filter, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
-use super::thread::{self, Entered};
-use super::{callsite, interest, spans, subscriber, take};
+use super::spans::{self, Ids};
+use super::{callsite, interest, subscriber, take};
 
 /// Takes what its stack shows it: see [`layer`].
 #[derive(Debug)]
-pub struct Tracepoints(());
+pub struct Tracepoints(Ids);
 
 /// Lets through what is wanted of us.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     crate::control::begin();
-    Tracepoints(()).with_filter(Wanted(()))
+    Tracepoints(Ids::new()).with_filter(Wanted(()))
 }
 
 impl<S> Filter<S> for Wanted {
@@ -77,51 +77,43 @@ impl<S: Subscriber> Layer<S> for Tracepoints {
 
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, _: Context<'_, S>) {
         if let Some(known) = callsite::find_wanted(attributes.metadata()) {
+            let span = take::new_span(known, attributes, self.0);
             // Where there is no room it is a span that is not followed.
-            spans::insert(id.into_u64(), take::new_span(known, attributes));
+            spans::insert(self.0.key(id), span);
         }
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, _: Context<'_, S>) {
-        if let Some((found, known)) = subscriber::found(id) {
+        if let Some((found, known)) = subscriber::found(self.0.key(id)) {
             take::record(known, found.span, values);
         }
     }
 
     fn on_follows_from(&self, id: &Id, other: &Id, _: Context<'_, S>) {
-        if let Some((found, known)) = subscriber::found(id) {
-            take::follows(known, found.span, other.into_u64());
+        if let Some((found, known)) = subscriber::found(self.0.key(id)) {
+            take::follows(known, found.span, self.0.key(other));
         }
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         if let Some(known) = callsite::find_wanted(event.metadata()) {
-            take::event(known, event);
+            take::event(known, event, self.0);
         }
     }
 
     fn on_enter(&self, id: &Id, _: Context<'_, S>) {
-        if let Some((found, known)) = subscriber::found(id) {
-            take::enter(known, found.span);
-            thread::enter(Entered {
-                id: id.into_u64(),
-                number: found.span.number,
-                callsite: found.span.callsite,
-            });
-        }
+        take::enter(self.0.key(id));
     }
 
     fn on_exit(&self, id: &Id, _: Context<'_, S>) {
-        if let Some((found, known)) = subscriber::found(id) {
-            thread::exit(id.into_u64());
-            take::exit(known, found.span);
-        }
+        take::exit(self.0.key(id));
     }
 
     fn on_close(&self, id: Id, _: Context<'_, S>) {
-        if let Some((found, known)) = subscriber::found(&id) {
+        let key = self.0.key(&id);
+        if let Some((found, known)) = subscriber::found(key) {
             take::close(known, found.span);
-            found.remove(id.into_u64());
+            found.remove(key);
         }
     }
 }

@@ -4,7 +4,7 @@ use tracing_core::span::{Attributes, Current, Id, Record};
 use tracing_core::subscriber::Interest;
 use tracing_core::{Event, LevelFilter, Metadata, Subscriber};
 
-use super::{callsite, thread};
+use super::{callsite, spans, thread};
 
 /// The inner subscriber of a program that has none. What the thread is in are spans of ours, since there are no others.
 #[derive(Debug)]
@@ -39,10 +39,11 @@ impl Subscriber for Nothing {
     fn exit(&self, _: &Id) {}
 
     fn current_span(&self) -> Current {
-        let innermost = thread::innermost();
+        // One of a dispatcher with spans of its own may be further in.
+        let innermost = thread::innermost().filter(|span| spans::is_own(span.key));
         let known = innermost.and_then(|span| Some((span, callsite::at(span.callsite)?)));
         known.map_or_else(Current::none, |(span, known)| {
-            Current::new(Id::from_u64(span.id), known.metadata)
+            Current::new(Id::from_u64(span.key), known.metadata)
         })
     }
 }

@@ -24,21 +24,22 @@ use tracing_core::subscriber::Interest;
 use tracing_core::{Dispatch, Event, LevelFilter, Metadata, Subscriber};
 
 use super::callsite::{self, Known};
-use super::spans::{self, Found};
-use super::thread::{self, Entered};
-use super::{interest, take};
+use super::spans::{self, Found, Ids};
+use super::{interest, take, thread};
 
 /// A subscriber with the bridge around it: see [`wrap`](super::wrap).
 pub struct Wrapped<S> {
     inner: S,
     /// The inner subscriber's interest by callsite.
     interests: Interests,
+    ids: Ids,
 }
 
 impl<S> Wrapped<S> {
     pub(super) fn new(inner: S) -> Wrapped<S> {
         Wrapped {
             inner,
+            ids: Ids::new(),
             interests: Interests::default(),
         }
     }
@@ -59,10 +60,10 @@ impl<S> fmt::Debug for Wrapped<S> {
     }
 }
 
-/// The span that is followed under an id.
+/// The span that is followed under a key.
 #[inline]
-pub(super) fn found(id: &Id) -> Option<(Found, &'static Known)> {
-    let found = spans::find(id.into_u64())?;
+pub(super) fn found(key: u64) -> Option<(Found, &'static Known)> {
+    let found = spans::find(key)?;
     Some((found, callsite::at(found.span.callsite)?))
 }
 
@@ -126,7 +127,7 @@ impl<S: Subscriber> Subscriber for Wrapped<S> {
         let known = callsite::find_or_late(metadata);
         let forwards = self.forwards(metadata, known);
         if let Some(known) = known.filter(|known| interest::wants(known)) {
-            take::event(known, event);
+            take::event(known, event, self.ids);
         }
         if forwards && self.inner.event_enabled(event) {
             self.inner.event(event);
@@ -139,7 +140,7 @@ impl<S: Subscriber> Subscriber for Wrapped<S> {
         let forwards = self.forwards(metadata, known);
         let span = known
             .filter(|known| interest::wants(known))
-            .map(|known| take::new_span(known, attributes));
+            .map(|known| take::new_span(known, attributes, self.ids));
         let id = if forwards {
             match attributes.parent() {
                 Some(parent) if spans::is_own(parent.into_u64()) => {
@@ -154,13 +155,13 @@ impl<S: Subscriber> Subscriber for Wrapped<S> {
         };
         if let Some(span) = span {
             // Where there is no room it is a span that is not followed.
-            spans::insert(id.into_u64(), span);
+            spans::insert(self.ids.key(&id), span);
         }
         id
     }
 
     fn record(&self, id: &Id, values: &Record<'_>) {
-        if let Some((found, known)) = found(id) {
+        if let Some((found, known)) = found(self.ids.key(id)) {
             take::record(known, found.span, values);
         }
         if !spans::is_own(id.into_u64()) {
@@ -169,8 +170,8 @@ impl<S: Subscriber> Subscriber for Wrapped<S> {
     }
 
     fn record_follows_from(&self, id: &Id, other: &Id) {
-        if let Some((found, known)) = found(id) {
-            take::follows(known, found.span, other.into_u64());
+        if let Some((found, known)) = found(self.ids.key(id)) {
+            take::follows(known, found.span, self.ids.key(other));
         }
         if ![id, other]
             .into_iter()
@@ -181,31 +182,21 @@ impl<S: Subscriber> Subscriber for Wrapped<S> {
     }
 
     fn enter(&self, id: &Id) {
-        if let Some((found, known)) = found(id) {
-            take::enter(known, found.span);
-            thread::enter(Entered {
-                id: id.into_u64(),
-                number: found.span.number,
-                callsite: found.span.callsite,
-            });
-        }
+        take::enter(self.ids.key(id));
         if !spans::is_own(id.into_u64()) {
             self.inner.enter(id);
         }
     }
 
     fn exit(&self, id: &Id) {
-        if let Some((found, known)) = found(id) {
-            thread::exit(id.into_u64());
-            take::exit(known, found.span);
-        }
+        take::exit(self.ids.key(id));
         if !spans::is_own(id.into_u64()) {
             self.inner.exit(id);
         }
     }
 
     fn clone_span(&self, id: &Id) -> Id {
-        let known = spans::find(id.into_u64());
+        let known = spans::find(self.ids.key(id));
         if spans::is_own(id.into_u64()) {
             if let Some(known) = known {
                 known.clone_handle();
@@ -214,7 +205,7 @@ impl<S: Subscriber> Subscriber for Wrapped<S> {
         }
         let clone = self.inner.clone_span(id);
         if let Some(known) = known.filter(|_| clone != *id) {
-            spans::insert(clone.into_u64(), known.span);
+            spans::insert(self.ids.key(&clone), known.span);
         }
         clone
     }
@@ -225,16 +216,16 @@ impl<S: Subscriber> Subscriber for Wrapped<S> {
 
     fn try_close(&self, id: Id) -> bool {
         // Before it is closed: its id may then be another span's.
-        let found = found(&id);
-        let number = id.into_u64();
-        let closed = if spans::is_own(number) {
+        let key = self.ids.key(&id);
+        let found = found(key);
+        let closed = if spans::is_own(id.into_u64()) {
             found.is_some_and(|(found, _)| found.drop_handle())
         } else {
             self.inner.try_close(id)
         };
         if let Some((found, known)) = found.filter(|_| closed) {
             take::close(known, found.span);
-            found.remove(number);
+            found.remove(key);
         }
         closed
     }

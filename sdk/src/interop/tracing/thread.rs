@@ -15,8 +15,8 @@ const DEPTH: u32 = 4;
 /// A span that the thread is in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entered {
-    /// The dispatcher's id.
-    pub(super) id: u64,
+    /// The key of its id.
+    pub(super) key: u64,
     /// Ours.
     pub(super) number: u64,
     /// The index of its callsite.
@@ -24,7 +24,7 @@ pub(super) struct Entered {
 }
 
 const NONE: Entered = Entered {
-    id: 0,
+    key: 0,
     number: 0,
     callsite: 0,
 };
@@ -63,16 +63,28 @@ pub(super) fn enter(span: Entered) {
     });
 }
 
-/// The thread leaves a span: mostly the innermost, but any may be.
+/// The thread leaves the span that it entered last, if that has this key.
 #[inline]
-pub(super) fn exit(id: u64) {
+pub(super) fn exit_innermost(key: u64) -> Option<Entered> {
+    THREAD.with(|thread| {
+        let innermost = thread.depth.get().checked_sub(1)?;
+        let span = thread.entered.get(innermost)?.get();
+        (span.key == key).then(|| {
+            thread.depth.set(innermost);
+            span
+        })
+    })
+}
+
+/// The thread leaves a span, which may be any that it is in.
+pub(super) fn exit(key: u64) {
     THREAD.with(|thread| {
         let depth = thread.depth.get();
         let known = &thread.entered[..depth.min(SPANS)];
         if depth > SPANS {
             // One of those that are only counted, for all that is known.
             thread.depth.set(depth - 1);
-        } else if let Some(at) = known.iter().rposition(|span| span.get().id == id) {
+        } else if let Some(at) = known.iter().rposition(|span| span.get().key == key) {
             for later in at + 1..known.len() {
                 known[later - 1].set(known[later].get());
             }
@@ -172,10 +184,10 @@ pub(super) fn is_busy() -> bool {
 mod tests {
     use super::*;
 
-    fn span(id: u64) -> Entered {
+    fn span(key: u64) -> Entered {
         Entered {
-            id,
-            number: 10 * id,
+            key,
+            number: 10 * key,
             callsite: 0,
         }
     }
@@ -197,9 +209,13 @@ mod tests {
             enter(span(id));
         }
         for id in (1..=100).rev() {
-            exit(id);
+            // Of those that are only counted it is not known which they are.
+            assert_eq!(exit_innermost(id).is_some(), id <= 32);
+            if id > 32 {
+                exit(id);
+            }
         }
-        assert!(innermost().is_none());
+        assert!(innermost().is_none() && exit_innermost(1).is_none());
     }
 
     #[test]

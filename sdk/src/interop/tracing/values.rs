@@ -1,106 +1,77 @@
 //! The fields of an event or a span, from `tracing`'s visitor to a hit's values.
 //!
 //! A value is only lent for the moment it is shown, so that text is copied, and what has a `Debug` is
-//! formatted, into a buffer on the stack: as far as the bounds of `emit` go, and in its way.
+//! formatted: as far as the bounds of `emit` go, and in its way.
 
 use std::error::Error;
 use std::fmt::{self, Write};
-use std::mem::{self, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tracing_core::Field;
 use tracing_core::field::Visit;
+use tracing_core::span::{Attributes, Record};
+use tracing_core::{Event, Field};
 
-use crate::emit::{Buffer, TEXT_BYTES};
-use crate::made::{Hit, Value};
+use crate::emit::Buffer;
+use crate::made::{Number, Source, Texts, Values};
 
-/// Where texts are.
-pub(super) type Texts = [MaybeUninit<u8>; TEXT_BYTES];
+/// Hands values on to a hit.
+pub(super) struct Shown<'v, V>(pub(super) &'v mut V);
 
-/// Room for texts.
-#[inline]
-pub(super) const fn texts() -> Texts {
-    [MaybeUninit::uninit(); TEXT_BYTES]
-}
-
-/// Sets a hit's values.
-pub(super) struct Values<'h, 'a> {
-    hit: &'h mut Hit<'a>,
-    free: &'a mut [MaybeUninit<u8>],
-    /// Values still to come, at most.
-    left: usize,
-    pub(super) panics: u32,
-}
-
-impl<'h, 'a> Values<'h, 'a> {
-    pub(super) fn new(hit: &'h mut Hit<'a>, texts: &'a mut Texts, values: usize) -> Values<'h, 'a> {
-        Values {
-            hit,
-            free: texts,
-            left: values,
-            panics: 0,
-        }
-    }
-
-    #[inline]
-    fn set(&mut self, field: &Field, value: Value<'a>) {
-        self.left = self.left.saturating_sub(1);
-        self.hit.set(field.index(), value);
-    }
-
-    fn set_text(&mut self, field: &Field, write: impl FnOnce(&mut Buffer<'_>) -> fmt::Result) {
-        let mut out = Buffer::new(mem::take(&mut self.free), self.left);
-        // An error means that the buffer is full or that the type has nothing more to say.
-        let panicked = catch_unwind(AssertUnwindSafe(|| write(&mut out))).is_err();
-        self.panics += u32::from(panicked);
-        let (text, free) = out.finish(panicked);
-        self.free = free;
-        self.set(field, Value::Text(text));
-    }
-}
-
-impl Visit for Values<'_, '_> {
+impl<V: Values> Visit for Shown<'_, V> {
     #[inline]
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.set(field, Value::Unsigned(value));
+        self.0.number(field.index(), Number::Unsigned(value));
     }
 
     #[inline]
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.set(field, Value::Signed(value));
+        self.0.number(field.index(), Number::Signed(value));
     }
 
     fn record_u128(&mut self, field: &Field, value: u128) {
-        self.set(field, Value::Unsigned128(value));
+        self.0.number(field.index(), Number::Unsigned128(value));
     }
 
     fn record_i128(&mut self, field: &Field, value: i128) {
-        self.set(field, Value::Signed128(value));
+        self.0.number(field.index(), Number::Signed128(value));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.set(field, Value::Bool(value));
+        self.0.number(field.index(), Number::Bool(value));
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.set(field, Value::Float(value));
+        self.0.number(field.index(), Number::Float(value));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        let mut out = Buffer::new(mem::take(&mut self.free), self.left);
-        // It is cut where it is too long.
-        let _ = out.write_str(value);
-        let (text, free) = out.finish(false);
-        self.free = free;
-        self.set(field, Value::Text(text));
+        self.0.text(field.index(), value);
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
-        self.set_text(field, |out| write!(out, "{value}"));
+        self.0.write(field.index(), |out| write!(out, "{value}"));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.set_text(field, |out| write!(out, "{value:?}"));
+        self.0.write(field.index(), |out| write!(out, "{value:?}"));
+    }
+}
+
+impl Source for Event<'_> {
+    fn show(&self, values: &mut impl Values) {
+        self.record(&mut Shown(values));
+    }
+}
+
+impl Source for Attributes<'_> {
+    fn show(&self, values: &mut impl Values) {
+        self.record(&mut Shown(values));
+    }
+}
+
+impl Source for Record<'_> {
+    fn show(&self, values: &mut impl Values) {
+        self.record(&mut Shown(values));
     }
 }
 

@@ -11,11 +11,20 @@
 //!
 //! The fields are words, whose kinds are known when it is made, and after them values, whose kinds are
 //! known when it is hit ([`Kind::Any`]).
+//!
+//! ```text
+//! only rings want it, all of it:  values ──▶ Record, as they are shown ──▶ ring
+//! otherwise:                      values ──▶ Slots ──▶ emit: callbacks, filter, ring
+//! ```
 
 #![allow(unsafe_code)]
 
-use std::marker::PhantomData;
+mod record;
+mod slots;
+
+use std::fmt;
 use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::Ordering;
 
@@ -23,19 +32,19 @@ use tracebraid_wire::kind::{FieldKind, Kind};
 use tracebraid_wire::schema::{self, FLAG_MADE};
 use tracebraid_wire::table::{POINT_ROW, POINT_WORDS, SEMAPHORE_WORD, STATE_SIZE};
 
-use crate::emit;
+use crate::emit::{self, Buffer, TEXT_BYTES};
 use crate::fields::HEADER_WORDS;
 use crate::registry;
-use crate::ring::MOST_FIELDS;
+use crate::ring::{self, MOST_FIELDS};
+use crate::stamp::Stamp;
 use crate::state::{HotRow, Semaphore, State};
+use record::Record;
+use slots::Slots;
 
 /// The most words of a tracepoint.
 pub(crate) const MOST_WORDS: usize = 4;
 /// The most values of one.
 pub(crate) const MOST_VALUES: usize = MOST_FIELDS - MOST_WORDS;
-/// Slots of a value.
-const VALUE_SLOTS: usize = 3;
-
 const SEMAPHORE: usize = POINT_ROW;
 const STATE: usize = (SEMAPHORE + SEMAPHORE_WORD).next_multiple_of(8);
 const SCHEMA: usize = STATE + STATE_SIZE;
@@ -57,6 +66,8 @@ pub(crate) struct Made {
     row: HotRow,
     words: u8,
     values: u8,
+    /// How many bytes wide the words are.
+    widths: [u8; MOST_WORDS],
 }
 
 // SAFETY: it leads to an allocation that is never freed, whose row and schema are never written again and
@@ -98,7 +109,12 @@ impl Made {
             ptr::copy_nonoverlapping(schema.as_ptr(), place, schema.len());
         }
         start.expose_provenance();
+        let mut widths = [0; MOST_WORDS];
+        for (width, (_, kind)) in widths.iter_mut().zip(description.words) {
+            *width = kind.slots()[0].unsigned_abs();
+        }
         Some(Made {
+            widths,
             // SAFETY: a whole row, which stays.
             row: unsafe { HotRow::at(start.cast()) },
             words: description.words.len() as u8,
@@ -127,102 +143,175 @@ impl Made {
         self.semaphore().wanted.load(Ordering::Relaxed) != 0
     }
 
-    /// Counts panics that were caught while a value was formatted.
-    pub(crate) fn count_panics(&self, panics: u32) {
-        self.state().panics.fetch_add(panics, Ordering::Relaxed);
-    }
-
     /// Counts a hit that was left out, since it came from deep within another.
     pub(crate) fn count_nested(&self) {
         self.state().nested.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes a hit, whose words and values are those of the tracepoint; one with others is none.
-    #[inline]
-    pub(crate) fn take(&self, hit: &mut Hit<'_>) {
-        if hit.words != self.words || hit.values != self.values {
-            return;
+    fn count_panics(&self, panics: u32) {
+        if panics > 0 {
+            self.state().panics.fetch_add(panics, Ordering::Relaxed);
         }
+    }
+
+    /// Takes a hit with these words and the values that `source` shows. Its stamp, where it is in the rings.
+    #[inline]
+    pub(crate) fn take<const WORDS: usize>(
+        &self,
+        words: [u64; WORDS],
+        source: &impl Source,
+    ) -> Option<Stamp> {
+        if WORDS != usize::from(self.words) {
+            return None;
+        }
+        if emit::is_for_rings_alone(self.state()) && ring::takes_written() {
+            let mut record = Record::new(WORDS, usize::from(self.values));
+            for (word, width) in words.into_iter().zip(self.widths) {
+                record.word(word, usize::from(width));
+            }
+            source.show(&mut record);
+            if let Some((record, panics)) = record.finish() {
+                self.count_panics(panics);
+                return ring::append_written(self.state(), record);
+            }
+        }
+        self.take_slots(words, source)
+    }
+
+    #[inline(never)]
+    fn take_slots<const WORDS: usize>(
+        &self,
+        words: [u64; WORDS],
+        source: &impl Source,
+    ) -> Option<Stamp> {
+        let mut texts = texts();
+        let mut slots = Slots::new(words, usize::from(self.values), &mut texts);
+        source.show(&mut slots);
+        let (slots, panics) = slots.finish();
+        self.count_panics(panics);
         // SAFETY: the slots are as many as the schema's fields have, each of one kind: words, then values.
-        // Texts they lead to are alive (`'a`), and there are the free words in front.
-        unsafe {
-            let slots = hit.slots.as_mut_ptr().cast::<u64>().add(HEADER_WORDS);
-            emit::emit(self.row.address() as usize as *const u8, slots);
-        }
+        // Texts they lead to are alive, and there are the free words in front.
+        unsafe { emit::emit(self.row.address() as usize as *const u8, slots) }
     }
-}
 
-/// A hit in the making: words first, then values.
-pub(crate) struct Hit<'a> {
-    slots: [MaybeUninit<u64>; HEADER_WORDS + MOST_WORDS + VALUE_SLOTS * MOST_VALUES],
-    words: u8,
-    values: u8,
-    texts: PhantomData<&'a str>,
-}
-
-impl<'a> Hit<'a> {
-    /// One with these words and as many values, of which none is there yet.
+    /// Takes a hit of a tracepoint that has words alone.
     #[inline]
-    pub(crate) fn new<const WORDS: usize>(words: [u64; WORDS], values: usize) -> Hit<'a> {
-        const { assert!(WORDS <= MOST_WORDS) };
-        let values = values.min(MOST_VALUES);
-        let mut slots = [MaybeUninit::uninit(); _];
-        for (slot, word) in slots[HEADER_WORDS..].iter_mut().zip(words) {
-            slot.write(word);
-        }
-        for slot in slots[HEADER_WORDS + WORDS..]
-            .iter_mut()
-            .take(values * VALUE_SLOTS)
-        {
-            slot.write(0);
-        }
-        Hit {
-            slots,
-            words: WORDS as u8,
-            values: values as u8,
-            texts: PhantomData,
+    pub(crate) fn take_words<const WORDS: usize>(&self, words: [u64; WORDS]) {
+        if self.has(WORDS) {
+            let mut slots = slots_of(words);
+            // SAFETY: the slots are as many as the schema's fields, with the free words in front.
+            unsafe {
+                let slots = slots.as_mut_ptr().cast::<u64>().add(HEADER_WORDS);
+                emit::emit(self.row.address() as usize as *const u8, slots);
+            }
         }
     }
 
-    /// Sets the value at `index`. One beyond the last is left out.
+    /// Takes a hit of a tracepoint that has a word and then a [`Kind::Elapsed`] of what began at `start`.
     #[inline]
-    pub(crate) fn set(&mut self, index: usize, value: Value<'a>) {
-        if index >= usize::from(self.values) {
-            return;
+    pub(crate) fn take_end(&self, word: u64, start: Stamp) {
+        if self.has(2) {
+            let mut slots = slots_of([word, 0]);
+            // SAFETY: as in `take_words`.
+            unsafe {
+                let slots = slots.as_mut_ptr().cast::<u64>().add(HEADER_WORDS);
+                emit::end(self.row, slots, 1, start);
+            }
         }
-        let at = HEADER_WORDS + usize::from(self.words) + VALUE_SLOTS * index;
-        let wide = |value: u128| [value as u64, (value >> 64) as u64];
-        let (kind, slots) = match value {
-            Value::Unsigned(value) => (Kind::U64, [value, 0]),
-            Value::Signed(value) => (Kind::I64, [value as u64, 0]),
-            Value::Unsigned128(value) => (Kind::U128, wide(value)),
-            Value::Signed128(value) => (Kind::I128, wide(value as u128)),
-            Value::Bool(value) => (Kind::Bool, [value.into(), 0]),
-            Value::Float(value) => (Kind::F64, [value.to_bits(), 0]),
-            Value::Text(text) => (
-                Kind::Str,
-                [text.as_ptr().expose_provenance() as u64, text.len() as u64],
-            ),
-        };
-        for (slot, word) in self.slots[at..]
-            .iter_mut()
-            .zip([kind as u64, slots[0], slots[1]])
-        {
-            slot.write(word);
-        }
+    }
+
+    /// Whether so many words are all it has.
+    #[inline(always)]
+    fn has(&self, words: usize) -> bool {
+        words == usize::from(self.words) && self.values == 0
     }
 }
 
-/// A value of a hit.
+/// Slots of words, with free ones in front.
+#[inline(always)]
+fn slots_of<const WORDS: usize>(
+    words: [u64; WORDS],
+) -> [MaybeUninit<u64>; HEADER_WORDS + MOST_WORDS] {
+    const { assert!(WORDS <= MOST_WORDS) };
+    let mut slots = [MaybeUninit::uninit(); _];
+    for (slot, word) in slots[HEADER_WORDS..].iter_mut().zip(words) {
+        slot.write(word);
+    }
+    slots
+}
+
+/// Whatever has a hit's values.
+pub(crate) trait Source {
+    /// Shows each value that there is. It may be asked twice, where it does not keep to the fields' order.
+    fn show(&self, values: &mut impl Values);
+}
+
+/// What takes a hit's values, each at the index of its field; one beyond the last is left out.
+pub(crate) trait Values {
+    /// A value that is no text.
+    fn number(&mut self, index: usize, number: Number);
+    /// A text, which is cut where it is too long.
+    fn text(&mut self, index: usize, text: &str);
+    /// A text that is to be written. Where that panics, what was written is marked.
+    fn write(&mut self, index: usize, write: impl FnOnce(&mut Buffer<'_>) -> fmt::Result);
+}
+
+/// A value that is no text.
 #[derive(Clone, Copy)]
-pub(crate) enum Value<'a> {
+pub(crate) enum Number {
     Unsigned(u64),
     Signed(i64),
     Unsigned128(u128),
     Signed128(i128),
     Bool(bool),
     Float(f64),
-    Text(&'a str),
+}
+
+impl Number {
+    #[inline(always)]
+    fn kind(self) -> Kind {
+        match self {
+            Number::Unsigned(_) => Kind::U64,
+            Number::Signed(_) => Kind::I64,
+            Number::Unsigned128(_) => Kind::U128,
+            Number::Signed128(_) => Kind::I128,
+            Number::Bool(_) => Kind::Bool,
+            Number::Float(_) => Kind::F64,
+        }
+    }
+
+    #[inline(always)]
+    fn slots(self) -> [u64; 2] {
+        let wide = |value: u128| [value as u64, (value >> 64) as u64];
+        match self {
+            Number::Unsigned(value) => [value, 0],
+            Number::Signed(value) => [value as u64, 0],
+            Number::Unsigned128(value) => wide(value),
+            Number::Signed128(value) => wide(value as u128),
+            Number::Bool(value) => [value.into(), 0],
+            Number::Float(value) => [value.to_bits(), 0],
+        }
+    }
+}
+
+/// Where texts are made.
+pub(crate) type Texts = [MaybeUninit<u8>; TEXT_BYTES];
+
+/// Room for texts.
+#[inline]
+pub(crate) const fn texts() -> Texts {
+    [MaybeUninit::uninit(); TEXT_BYTES]
+}
+
+/// The text that `write` writes, the room that is left, and whether it panicked.
+fn formatted<'a>(
+    mut out: Buffer<'a>,
+    write: impl FnOnce(&mut Buffer<'_>) -> fmt::Result,
+) -> (&'a str, &'a mut [MaybeUninit<u8>], bool) {
+    // An error means that the buffer is full or that the type has nothing more to say.
+    let panicked = catch_unwind(AssertUnwindSafe(|| write(&mut out))).is_err();
+    let (text, free) = out.finish(panicked);
+    (text, free, panicked)
 }
 
 /// The schema's bytes (`wire::schema`).
