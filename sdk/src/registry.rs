@@ -373,20 +373,28 @@ fn change(pattern: &str, by: i64) -> Result<usize> {
     finish(outcome).map(|()| named)
 }
 
-/// Takes in a tracepoint made at run time: what is wished of such names holds for it from now on.
+/// Takes in tracepoints made at run time, all at once: what is wished of such names holds for them from now on,
+/// and `then` makes them known to whoever hits them. Nothing is done where `is_needed` says no: another thread
+/// has made them meanwhile, which only one does at a time.
 #[cfg(feature = "tracing")]
-pub(crate) fn adopt_made(row: u64) {
+pub(crate) fn adopt_made(rows: &[u64], is_needed: impl FnOnce() -> bool, then: impl FnOnce()) {
     let mut guard = gate::lock();
+    if !is_needed() {
+        return;
+    }
     let locked = &mut *guard;
     let rings = ring::current();
-    dso::add_made(row, |dso| {
-        locked.wishes.apply(dso);
-        if let Some(rings) = rings {
-            locked.listing.apply(dso, rings);
-        }
-        // It has no text that could be switched, so that nothing can fail.
-        gate::reconcile(dso, &mut locked.writer, &mut Outcome::default());
-    });
+    for &row in rows {
+        dso::add_made(row, |dso| {
+            locked.wishes.apply(dso);
+            if let Some(rings) = rings {
+                locked.listing.apply(dso, rings);
+            }
+            // It has no text that could be switched, so that nothing can fail.
+            gate::reconcile(dso, &mut locked.writer, &mut Outcome::default());
+        });
+    }
+    then();
 }
 
 /// Whether a tracepoint that is made later might be wanted, or is to be made known.

@@ -34,7 +34,6 @@ use tracebraid_wire::table::{POINT_ROW, POINT_WORDS, SEMAPHORE_WORD, STATE_SIZE}
 
 use crate::emit::{self, Buffer, TEXT_BYTES};
 use crate::fields::HEADER_WORDS;
-use crate::registry;
 use crate::ring::{self, MOST_FIELDS};
 use crate::stamp::Stamp;
 use crate::state::{HotRow, Semaphore, State};
@@ -122,9 +121,9 @@ impl Made {
         })
     }
 
-    /// Makes it known, once: what is wished of such names holds for it from now on.
-    pub(crate) fn adopt(&self) {
-        registry::adopt_made(self.row.address());
+    /// The address of its row, by which the registry takes it in.
+    pub(crate) fn row(&self) -> u64 {
+        self.row.address()
     }
 
     fn semaphore(&self) -> &Semaphore {

@@ -1,11 +1,12 @@
 //! `tracing` asks once for an interest and keeps the answer: it is the right one all the same.
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use tracing::dispatcher::{Dispatch, set_default, with_default};
 use tracing::subscriber::NoSubscriber;
-use tracing::{debug, info};
+use tracing::{debug, info, info_span};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::{Written, bodies, drained, turn};
@@ -43,6 +44,35 @@ fn a_callsite_that_registers_while_the_wish_changes_is_on_in_the_end() {
             seen
         });
         assert!(seen);
+    }
+}
+
+#[test]
+fn a_span_that_several_threads_come_to_first_is_whole_for_each() {
+    macro_rules! spans {
+        ($($name:ident)*) => {
+            [$((|| info_span!(stringify!($name)).in_scope(|| ())) as fn()),*]
+        };
+    }
+    const THREADS: usize = 4;
+    let mut turn = turn();
+    let dispatch = Dispatch::new(tracebraid::tracing::subscriber());
+    turn.enable("tracing.caching:*");
+    for span in spans!(a b c d e f g h i j k l m n o p q r s t u v w x y z) {
+        let barrier = Barrier::new(THREADS);
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    with_default(&dispatch, || {
+                        barrier.wait();
+                        span();
+                    });
+                });
+            }
+        });
+        let seen = drained();
+        // Each is new, entered, left and closed.
+        assert_eq!(seen.len(), 4 * THREADS, "{seen:#?}");
     }
 }
 

@@ -17,6 +17,7 @@ use tracing_core::{Level, Metadata};
 
 use super::{forward, interest, thread};
 use crate::made::{Description, MOST_VALUES, Made};
+use crate::registry;
 
 /// Callsites that can be known. There are fewer event ids.
 const ROOM: usize = 1 << 13;
@@ -166,32 +167,29 @@ pub(super) fn find_wanted(metadata: &'static Metadata<'static>) -> Option<&'stat
     find_or_late(metadata).filter(|known| interest::wants(known))
 }
 
+/// Its tracepoints are all switched as is wished before anybody finds it: a hit of another thread that comes
+/// meanwhile waits here, and then finds all of them.
 fn make(metadata: &'static Metadata<'static>) -> Option<&'static Known> {
-    let key = key(metadata);
-    let mut points = points_of(metadata)?;
-    for at in places(key) {
-        if TABLE[at].get().is_none() {
-            let known: &'static Known = Box::leak(Box::new(Known {
-                key,
-                index: at as u32,
-                metadata,
-                points,
-            }));
-            if TABLE[at].set(known).is_ok() {
-                COUNT.fetch_add(1, Ordering::Relaxed);
-                known.points.each().for_each(Made::adopt);
-                return Some(known);
-            }
-            // Another thread was there first, perhaps with the same: what it has made is what counts.
-            points = points_of(metadata)?;
+    let points = points_of(metadata)?;
+    let rows: Vec<u64> = points.each().map(Made::row).collect();
+    let publish = || {
+        let key = key(metadata);
+        let Some(at) = places(key).find(|&at| TABLE[at].get().is_none()) else {
+            return;
+        };
+        let known = Known {
+            key,
+            index: at as u32,
+            metadata,
+            points,
+        };
+        // Nobody else writes, under the gate lock.
+        if TABLE[at].set(Box::leak(Box::new(known))).is_ok() {
+            COUNT.fetch_add(1, Ordering::Relaxed);
         }
-        let same =
-            |known: &&&Known| known.key == key && known.metadata.callsite() == metadata.callsite();
-        if let Some(known) = TABLE[at].get().filter(same) {
-            return Some(known);
-        }
-    }
-    None
+    };
+    registry::adopt_made(&rows, || find(metadata).is_none(), publish);
+    find(metadata)
 }
 
 fn points_of(metadata: &Metadata<'_>) -> Option<Points> {
