@@ -20,7 +20,13 @@ pub(crate) fn decode<'a>(
     reader.u32()?;
     let comm = reader.comm()?;
     let entry = entries.get(number as usize)?;
-    let body = body(&mut reader, &entry.shape)?;
+    let here = Task {
+        tid,
+        tgid,
+        prio: 0,
+        comm,
+    };
+    let body = body(&mut reader, &entry.shape, here)?;
     let (&(last, last_location), others) = entry.probes.split_last()?;
     let record = |probe, location, mut body| {
         if let Body::Arguments { location: of, .. } = &mut body {
@@ -43,18 +49,18 @@ pub(crate) fn decode<'a>(
     Some((number, entry))
 }
 
-fn body(reader: &mut Reader<'_>, shape: &Shape) -> Option<Body> {
+fn body(reader: &mut Reader<'_>, shape: &Shape, here: Task) -> Option<Body> {
     Some(match shape {
         Shape::Slots => slots(reader)?,
         Shape::Arguments(arguments) => arguments_body(reader, arguments)?,
         Shape::Program(outputs) => program_body(reader, outputs)?,
         Shape::Tracepoint => Body::Tracepoint(reader.0.to_vec()),
         Shape::Switch => {
-            let (prev, next) = (reader.task()?, reader.task()?);
+            let prio = reader.u32()? as i32;
             Body::SchedSwitch {
-                prev,
-                prev_state: reader.u64()?,
-                next,
+                prev: Task { prio, ..here },
+                prev_state: reader.u32()?.into(),
+                next: reader.task()?,
             }
         }
         Shape::Wake => Body::Wake {

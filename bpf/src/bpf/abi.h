@@ -181,11 +181,12 @@ struct task {
 	__u8 comm[ABI_COMM];
 };
 
+/* Who leaves is still the one that the header names. */
 struct switch_record {
 	struct header header;
-	struct task prev;
+	__s32 prev_prio;
+	__u32 prev_state;
 	struct task next;
-	__u64 prev_state;
 };
 
 /* Wakes (first: target CPU), migrations (first: from, second: to), exits (first: last thread). */
@@ -272,7 +273,7 @@ _Static_assert(sizeof(struct place) == 16, "place");
 _Static_assert(sizeof(struct tracepoint) == 12 + 4 * ABI_DYNAMIC, "tracepoint");
 _Static_assert(sizeof(struct header) == 40, "header");
 _Static_assert(sizeof(struct task) == 32, "task");
-_Static_assert(sizeof(struct switch_record) == 112, "switch_record");
+_Static_assert(sizeof(struct switch_record) == 80, "switch_record");
 _Static_assert(sizeof(struct task_record) == 80, "task_record");
 _Static_assert(sizeof(struct fork_record) == 104, "fork_record");
 _Static_assert(sizeof(struct exec_record) == 48, "exec_record");

@@ -68,6 +68,21 @@ struct task_struct {
 	struct signal_struct *signal;
 };
 
+/* Where a system call's arguments and its number are. */
+#ifdef __TARGET_ARCH_x86
+struct pt_regs {
+	unsigned long r10;
+	unsigned long r9;
+	unsigned long r8;
+	unsigned long dx;
+	unsigned long si;
+	unsigned long di;
+	unsigned long orig_ax;
+};
+#else
+struct pt_regs;
+#endif
+
 struct linux_binprm {
 	const char *filename;
 };

@@ -15,7 +15,7 @@
 #define TASK_FROZEN 0x8000
 
 /* The state as the tracepoint's own assignment makes it: one bit, the highest. */
-static __always_inline __u64 reported_state(bool preempted, __u32 state, __u32 exit_state)
+static __always_inline __u32 reported_state(bool preempted, __u32 state, __u32 exit_state)
 {
 	__u32 bits = (state | exit_state) & TASK_REPORT;
 
@@ -35,21 +35,21 @@ static __always_inline __u64 reported_state(bool preempted, __u32 state, __u32 e
 SEC("raw_tp/sched_switch")
 int sched_switch(struct bpf_raw_tracepoint_args *ctx)
 {
-	struct task_struct *prev = (void *)ctx->args[1];
+	/* Who leaves is still the current task. */
+	struct task_struct *prev = bpf_get_current_task_btf();
 	struct task_struct *next = (void *)ctx->args[2];
 	struct switch_record record;
 
-	/* Who leaves is still the current task. */
 	if ((!is_current_wanted() && !is_task_wanted(next)) || !cpu_wanted())
 		return 0;
 	if (only_counted(settings.kernel_entry[ABI_SCHED_SWITCH]))
 		return 0;
 	fill_header(&record.header, settings.kernel_entry[ABI_SCHED_SWITCH]);
-	fill_task(&record.prev, prev);
+	record.prev_prio = prev->prio;
+	record.prev_state = reported_state(ctx->args[0] & 1, ctx->args[3], prev->exit_state);
 	fill_task(&record.next, next);
-	record.prev_state = reported_state(ctx->args[0] & 1, ctx->args[3],
-					   BPF_CORE_READ(prev, exit_state));
-	emit(&record.header, sizeof(record));
+	/* The scheduler has interrupts off here. */
+	put_alone(&record.header, sizeof(record));
 	return 0;
 }
 
@@ -62,7 +62,7 @@ static __always_inline int woken(struct bpf_raw_tracepoint_args *ctx, enum abi_e
 		return 0;
 	fill_header(&record.header, settings.kernel_entry[event]);
 	fill_task(&record.task, task);
-	record.first = BPF_CORE_READ(task, thread_info.cpu);
+	record.first = task_field(task, thread_info.cpu);
 	record.second = 0;
 	emit(&record.header, sizeof(record));
 	return 0;
@@ -99,7 +99,7 @@ int sched_migrate_task(struct bpf_raw_tracepoint_args *ctx)
 		return 0;
 	fill_header(&record.header, settings.kernel_entry[ABI_SCHED_MIGRATE_TASK]);
 	fill_task(&record.task, task);
-	record.first = BPF_CORE_READ(task, thread_info.cpu);
+	record.first = task_field(task, thread_info.cpu);
 	record.second = ctx->args[1];
 	emit(&record.header, sizeof(record));
 	return 0;

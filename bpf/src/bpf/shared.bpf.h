@@ -47,6 +47,26 @@ struct ids processes SEC(".maps");
 struct ids threads SEC(".maps");
 struct ids excluded SEC(".maps");
 
+/* ---- kernel memory ---- */
+
+/*
+ * Raw tracepoints hand over addresses. With the type of what is there, reading it is a load that gives 0 where
+ * nothing is; before 6.2 it is a call.
+ */
+extern void *bpf_rdonly_cast(const void *object, __u32 type) __ksym __weak;
+
+#define is_typed() bpf_ksym_exists(bpf_rdonly_cast)
+#define typed(type, address) ((type *)bpf_rdonly_cast(address, bpf_core_type_id_kernel(type)))
+#define task_field(task, field)						\
+	(is_typed() ? typed(struct task_struct, task)->field : BPF_CORE_READ(task, field))
+
+static __always_inline void copy_comm(__u8 *to, const char *from)
+{
+	_Static_assert(ABI_COMM == 16, "two words");
+	((__u64 *)to)[0] = ((const __u64 *)from)[0];
+	((__u64 *)to)[1] = ((const __u64 *)from)[1];
+}
+
 /* ---- the filter ---- */
 
 static __always_inline bool cpu_wanted(void)
@@ -101,16 +121,16 @@ static __always_inline bool is_kernel_wanted(__u32 tgid, __u32 tid)
 /* Most events are nobody's: what decides that is read first, and no more than that. */
 static __always_inline bool is_task_wanted(struct task_struct *task)
 {
-	__u32 tid = settings.filter_threads ? BPF_CORE_READ(task, pid) : 0;
+	__u32 tid = settings.filter_threads ? task_field(task, pid) : 0;
 
-	return is_kernel_wanted(BPF_CORE_READ(task, tgid), tid);
+	return is_kernel_wanted(task_field(task, tgid), tid);
 }
 
 static __always_inline bool is_current_wanted(void)
 {
-	__u64 id = bpf_get_current_pid_tgid();
+	struct task_struct *current = bpf_get_current_task_btf();
 
-	return is_kernel_wanted(id >> 32, (__u32)id);
+	return is_kernel_wanted(current->tgid, current->pid);
 }
 
 /* The same for what is not done by the current task: interrupts hit the idle one as well as others. */
@@ -123,11 +143,16 @@ static __always_inline bool is_here_wanted(void)
 
 /* ---- counting ---- */
 
-static __always_inline struct counter *counter_of(__u32 entry)
+static __always_inline struct counter *counter_on(__u32 cpu, __u32 entry)
 {
-	__u32 index = bpf_get_smp_processor_id() * settings.entries + entry;
+	__u32 index = cpu * settings.entries + entry;
 
 	return bpf_map_lookup_elem(&counters, &index);
+}
+
+static __always_inline struct counter *counter_of(__u32 entry)
+{
+	return counter_on(bpf_get_smp_processor_id(), entry);
 }
 
 /* Where nobody wants more than that: counts a hit. Whether that was all. */
@@ -166,6 +191,15 @@ extern void bpf_preempt_enable(void) __ksym __weak;
 			bpf_preempt_enable();				\
 	} while (0)
 
+/* To a counter of this CPU, while others are kept away: where interrupts are, nothing comes in between. */
+static __always_inline void add_one_alone(__u64 *count)
+{
+	if (bpf_ksym_exists(bpf_local_irq_save))
+		++*(volatile __u64 *)count;
+	else
+		__sync_fetch_and_add(count, 1);
+}
+
 static __always_inline void *ring_here(void)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
@@ -176,27 +210,24 @@ static __always_inline void *ring_here(void)
 static __always_inline void fill_header(struct header *header, __u32 entry)
 {
 	struct task_struct *current = bpf_get_current_task_btf();
-	__u64 id = bpf_get_current_pid_tgid();
 
 	header->time = 0;
 	header->entry = entry;
-	header->tgid = id >> 32;
-	header->tid = (__u32)id;
+	header->tgid = current->tgid;
+	header->tid = current->pid;
 	header->reserved = 0;
-	bpf_core_read(header->comm, sizeof(header->comm), &current->comm);
+	copy_comm(header->comm, current->comm);
 }
 
-/* Puts a record of constant size into the ring of this CPU. */
-static __always_inline void emit(struct header *record, const __u32 size)
+/* Puts a record of constant size into the ring of this CPU, where nothing can come in between. */
+static __always_inline void put_alone(struct header *record, const __u32 size)
 {
-	struct counter *counter = counter_of(record->entry);
-	unsigned long flags;
-	void *ring, *room = NULL;
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct counter *counter = counter_on(cpu, record->entry);
+	void *ring = bpf_map_lookup_elem(&rings, &cpu), *room = NULL;
 
 	if (counter)
-		__sync_fetch_and_add(&counter->hits, 1);
-	keep_others_away(flags);
-	ring = ring_here();
+		add_one_alone(&counter->hits);
 	if (ring)
 		room = bpf_ringbuf_reserve(ring, size, 0);
 	if (room) {
@@ -206,16 +237,33 @@ static __always_inline void emit(struct header *record, const __u32 size)
 	} else if (counter) {
 		__sync_fetch_and_add(&counter->ring_full, 1);
 	}
+}
+
+/* The same anywhere. */
+static __always_inline void emit(struct header *record, const __u32 size)
+{
+	unsigned long flags;
+
+	keep_others_away(flags);
+	put_alone(record, size);
 	let_others_in(flags);
 }
 
 static __always_inline void fill_task(struct task *to, struct task_struct *from)
 {
-	to->tid = BPF_CORE_READ(from, pid);
-	to->tgid = BPF_CORE_READ(from, tgid);
-	to->prio = BPF_CORE_READ(from, prio);
 	to->reserved = 0;
-	bpf_core_read(to->comm, sizeof(to->comm), &from->comm);
+	if (is_typed()) {
+		from = typed(struct task_struct, from);
+		to->tid = from->pid;
+		to->tgid = from->tgid;
+		to->prio = from->prio;
+		copy_comm(to->comm, from->comm);
+	} else {
+		to->tid = BPF_CORE_READ(from, pid);
+		to->tgid = BPF_CORE_READ(from, tgid);
+		to->prio = BPF_CORE_READ(from, prio);
+		bpf_core_read(to->comm, sizeof(to->comm), &from->comm);
+	}
 }
 
 #endif

@@ -54,13 +54,56 @@ struct registers {
 #error "no system call registers are known for this architecture"
 #endif
 
+static __always_inline void fill_arguments(__u64 *arguments, struct pt_regs *from)
+{
+	struct registers registers;
+
+#ifdef __TARGET_ARCH_x86
+	if (is_typed()) {
+		from = typed(struct pt_regs, from);
+		arguments[0] = from->di;
+		arguments[1] = from->si;
+		arguments[2] = from->dx;
+		arguments[3] = from->r10;
+		arguments[4] = from->r8;
+		arguments[5] = from->r9;
+		return;
+	}
+#endif
+	bpf_probe_read_kernel(&registers, sizeof(registers), from);
+	arguments[0] = registers.word[ARGUMENT_0];
+	arguments[1] = registers.word[ARGUMENT_1];
+	arguments[2] = registers.word[ARGUMENT_2];
+	arguments[3] = registers.word[ARGUMENT_3];
+	arguments[4] = registers.word[ARGUMENT_4];
+	arguments[5] = registers.word[ARGUMENT_5];
+}
+
+/* The number of the call that ends. */
+static __always_inline __s64 number_of(struct pt_regs *from)
+{
+#ifdef __TARGET_ARCH_x86
+	__s64 number = -1;
+
+	if (is_typed())
+		return typed(struct pt_regs, from)->orig_ax;
+	bpf_probe_read_kernel(&number, 8, &((struct registers *)from)->word[CALL_NUMBER]);
+	return number;
+#else
+	__s32 number = -1;
+
+	/* syscallno follows pstate and orig_x0 on arm64. */
+	bpf_probe_read_kernel(&number, 4, (char *)from + 35 * 8);
+	return number;
+#endif
+}
+
 /* args: registers, number */
 SEC("raw_tp/sys_enter")
 int sys_enter(struct bpf_raw_tracepoint_args *ctx)
 {
 	__u64 number = ctx->args[1];
 	__u32 entry = entry_of(&enter_entries, number);
-	struct registers registers;
 	struct enter_record record;
 
 	if (entry == ABI_NO_ENTRY || !is_current_wanted() || !cpu_wanted() || is_foreign_abi(number))
@@ -69,13 +112,7 @@ int sys_enter(struct bpf_raw_tracepoint_args *ctx)
 		return 0;
 	fill_header(&record.header, entry);
 	record.number = number;
-	bpf_probe_read_kernel(&registers, sizeof(registers), (void *)ctx->args[0]);
-	record.arguments[0] = registers.word[ARGUMENT_0];
-	record.arguments[1] = registers.word[ARGUMENT_1];
-	record.arguments[2] = registers.word[ARGUMENT_2];
-	record.arguments[3] = registers.word[ARGUMENT_3];
-	record.arguments[4] = registers.word[ARGUMENT_4];
-	record.arguments[5] = registers.word[ARGUMENT_5];
+	fill_arguments(record.arguments, (void *)ctx->args[0]);
 	emit(&record.header, sizeof(record));
 	return 0;
 }
@@ -84,23 +121,10 @@ int sys_enter(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/sys_exit")
 int sys_exit(struct bpf_raw_tracepoint_args *ctx)
 {
-	struct registers *registers = (void *)ctx->args[0];
+	__s64 number = number_of((void *)ctx->args[0]);
+	__u32 entry = entry_of(&exit_entries, number);
 	struct exit_record record;
-	__s64 number = -1;
-	__u32 entry;
 
-#ifdef CALL_NUMBER
-	bpf_probe_read_kernel(&number, 8, &registers->word[CALL_NUMBER]);
-#else
-	{
-		__s32 narrow = -1;
-
-		/* syscallno follows pstate and orig_x0 on arm64. */
-		bpf_probe_read_kernel(&narrow, 4, (char *)registers + 35 * 8);
-		number = narrow;
-	}
-#endif
-	entry = entry_of(&exit_entries, number);
 	if (entry == ABI_NO_ENTRY || !is_current_wanted() || !cpu_wanted() || is_foreign_abi(number))
 		return 0;
 	if (only_counted(entry))
