@@ -3,6 +3,7 @@
 
 mod foreign_region;
 mod ring_program;
+mod ring_stream;
 mod support;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use std::time::Duration;
 use foreign_region::Region;
 use nix::sys::signal::Signal;
 use ring_program::{Program, seq, tid};
+use ring_stream::seqs;
 use support::{Attached, Ran, bpf_test, bridge, kill, run_bridge, test};
 use tracebraid_wire::region;
 
@@ -54,13 +56,6 @@ fn numbers(ran: &Ran) -> Vec<u64> {
         rest.split(' ').next().unwrap().parse().unwrap()
     };
     ran.bodies("app:kinds").iter().map(number).collect()
-}
-
-fn seqs(ran: &Ran) -> Vec<u64> {
-    ran.bodies("app:tick")
-        .iter()
-        .map(|body| seq(body))
-        .collect()
 }
 
 /// Hits are events or filtered out, and the summary says how many of each.
@@ -133,7 +128,12 @@ fn main() {
                 ]);
                 program.ask("go");
                 let ran = attached.stop(Signal::SIGINT);
-                assert_eq!(seqs(&ran), (11..20).collect::<Vec<_>>(), "{}", ran.err);
+                assert_eq!(
+                    seqs(&ran, "app:tick"),
+                    (11..20).collect::<Vec<_>>(),
+                    "{}",
+                    ran.err
+                );
                 assert_eq!(ran.bodies("app:words"), ["seq=7 a=1 b=2"]);
                 accounts(&ran, "app:tick", 9, 40);
                 accounts(&ran, "app:words", 1, 40);
@@ -155,10 +155,15 @@ fn main() {
                 };
                 let both = ["-e", "app:tick*", "--filter", "seq > 17 && who == 'tick'"];
                 let ran = run(&mut program, &both);
-                assert_eq!(seqs(&ran), [0, 1, 18, 19], "{}", ran.err);
+                assert_eq!(seqs(&ran, "app:tick"), [0, 1, 18, 19], "{}", ran.err);
                 accounts(&ran, "app:tick", 4, 20);
                 let ran = run(&mut program, &["-e", "tick"]);
-                assert_eq!(seqs(&ran), (20..40).collect::<Vec<_>>(), "{}", ran.err);
+                assert_eq!(
+                    seqs(&ran, "app:tick"),
+                    (20..40).collect::<Vec<_>>(),
+                    "{}",
+                    ran.err
+                );
                 program.finish();
             },
         ),
@@ -176,7 +181,7 @@ fn main() {
                 program.ask("go");
                 let ran = attached.stop(Signal::SIGINT);
                 let odd: Vec<u64> = (0..60).filter(|seq| seq % 2 == 1).collect();
-                assert_eq!(seqs(&ran), odd, "{}", ran.err);
+                assert_eq!(seqs(&ran, "app:tick"), odd, "{}", ran.err);
                 accounts(&ran, "app:tick", 30, 60);
                 program.finish();
             },
@@ -198,7 +203,11 @@ fn main() {
                     for line in ran.events("app:tick") {
                         *of.entry(tid(line)).or_default() += 1;
                     }
-                    assert!(seqs(&ran).iter().all(|seq| seq % 2 == 1), "{}", ran.out);
+                    assert!(
+                        seqs(&ran, "app:tick").iter().all(|seq| seq % 2 == 1),
+                        "{}",
+                        ran.out
+                    );
                     assert_eq!(of.values().sum::<usize>(), events, "{of:?} {}", ran.err);
                     assert!(of.len() > 1, "{of:?}");
                     accounts(&ran, "app:tick", events, more);
@@ -216,7 +225,7 @@ fn main() {
                 ]);
                 program.ask("go");
                 let ran = attached.stop(Signal::SIGINT);
-                assert_eq!(seqs(&ran), [0, 1, 2], "{}", ran.err);
+                assert_eq!(seqs(&ran, "app:tick"), [0, 1, 2], "{}", ran.err);
                 accounts(&ran, "app:tick", 3, 20);
                 program.finish();
             },
@@ -239,7 +248,12 @@ fn main() {
                     .arg(std::env::current_exe().unwrap())
                     .env("BRIDGE_RING_PROGRAM", "at_once 200");
                 let ran = Attached::spawn(&mut bridge).finish();
-                assert_eq!(seqs(&ran), (190..200).collect::<Vec<_>>(), "{}", ran.err);
+                assert_eq!(
+                    seqs(&ran, "app:tick"),
+                    (190..200).collect::<Vec<_>>(),
+                    "{}",
+                    ran.err
+                );
                 accounts(&ran, "app:tick", 10, 200);
             }
         }),
@@ -313,7 +327,7 @@ fn main() {
                 "seq == 99 || seq == 97",
             ]);
             assert_eq!(ran.status, 0, "{}", ran.err);
-            assert_eq!(seqs(&ran), [98, 99]);
+            assert_eq!(seqs(&ran, "app:tick"), [98, 99]);
             assert_eq!(
                 ran.bodies("app:words"),
                 ["seq=97 a=1 b=2", "seq=99 a=1 b=2"]
@@ -354,7 +368,7 @@ fn main() {
             ]);
             program.ask("go");
             let ran = attached.stop(Signal::SIGINT);
-            assert_eq!(seqs(&ran), [4, 5, 6], "{}", ran.err);
+            assert_eq!(seqs(&ran, "app:tick"), [4, 5, 6], "{}", ran.err);
             assert!(ran.err.contains("of 1 by the bridge"), "{}", ran.err);
             accounts(&ran, "app:tick", 3, 10);
             program.finish();
@@ -375,7 +389,7 @@ fn main() {
                 thread::sleep(Duration::from_millis(200));
                 program.ask("go");
                 let ran = attached.stop(Signal::SIGINT);
-                assert_eq!(seqs(&ran), [4, 5, 6, 7, 8, 9], "{}", ran.err);
+                assert_eq!(seqs(&ran, "app:tick"), [4, 5, 6, 7, 8, 9], "{}", ran.err);
                 assert!(
                     ran.err
                         .contains("cannot read 1 of its filters; the bridge evaluates them"),

@@ -2,6 +2,7 @@
 //! when it is killed, by its janitor.
 
 mod ring_program;
+mod ring_stream;
 mod support;
 
 use std::os::unix::fs::FileExt;
@@ -12,7 +13,8 @@ use std::time::{Duration, Instant};
 use bridge::keys::{Files, Keys, Rule, Way};
 use bridge::target::{Process, Semaphore, Site, Tracepoint};
 use nix::sys::signal::Signal;
-use ring_program::{Program, seq};
+use ring_program::Program;
+use ring_stream::seqs;
 use support::{Attached, LONG, Ran, bpf_test, is_running, kill};
 
 fn main() {
@@ -222,10 +224,6 @@ fn attach(program: &Program, more: &[&str]) -> Attached {
     let mut args = vec!["-p", &pid, "-e", "app:*"];
     args.extend(more);
     Attached::start(&args)
-}
-
-fn seqs(ran: &Ran, event: &str) -> Vec<u64> {
-    ran.bodies(event).iter().map(|body| seq(body)).collect()
 }
 
 /// Each tracepoint was hit once with each of these numbers.

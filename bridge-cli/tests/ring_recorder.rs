@@ -1,6 +1,7 @@
 //! Flight recorders and snapshots.
 
 mod ring_program;
+mod ring_stream;
 mod support;
 
 use std::thread;
@@ -8,7 +9,8 @@ use std::time::Duration;
 
 use libtest_mimic::Trial;
 use nix::sys::signal::Signal;
-use ring_program::{PAUSE, Program, seq};
+use ring_program::{PAUSE, Program};
+use ring_stream::seqs;
 use support::{Attached, Ran, kill, run_bridge, test};
 
 fn snapshot(program: &Program, more: &[&str]) -> Ran {
@@ -16,10 +18,6 @@ fn snapshot(program: &Program, more: &[&str]) -> Ran {
     let mut args = vec!["snapshot", "-p", &pid];
     args.extend(more);
     run_bridge(&args)
-}
-
-fn seqs(ran: &Ran, event: &str) -> Vec<u64> {
-    ran.bodies(event).iter().map(|body| seq(body)).collect()
 }
 
 /// The newest `seq` is `last`, and none is missing before it.

@@ -207,7 +207,8 @@ fn held_out_moments_of_this_machine_lie_on_the_fit() {
     let (mut errors, mut beyond) = (Vec::new(), Vec::new());
     let end = Instant::now() + length;
     let mut phase = 1_u64;
-    while Instant::now() < end {
+    // A machine that others keep busy may take all of the time for one of them.
+    while Instant::now() < end || errors.len() < 10 {
         fit.add(read());
         for (width, pair) in std::mem::take(&mut open) {
             let Some(found) = fit.nanoseconds(pair.ticks) else {
