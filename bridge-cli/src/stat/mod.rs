@@ -60,7 +60,7 @@ pub struct Ended {
 }
 
 /// More probes than a table lists that were not hit.
-const FEW: usize = 50;
+const FEW: usize = 20;
 
 /// Counts until a signal, the duration, the target's end, or the output's.
 ///

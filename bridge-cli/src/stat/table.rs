@@ -56,6 +56,8 @@ fn head(has_filtered: bool, out: &mut String) {
 fn line(row: &Row, has_filtered: bool, out: &mut String) {
     let misses = row.misses.map_or("?".to_owned(), |count| count.to_string());
     let cost = match (row.cost, row.cost.nanoseconds()) {
+        // It would be that of others that share its program.
+        _ if row.hits == 0 => "-".to_owned(),
         (_, Some(nanoseconds)) => nanoseconds.to_string(),
         (Cost::Unknown, None) => "?".to_owned(),
         (Cost::NoProgram | Cost::Runs(..), None) => "-".to_owned(),
