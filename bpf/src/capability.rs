@@ -369,8 +369,7 @@ fn programs(all: &mut Vec<Capability>) {
         remedy,
     );
 
-    let kprobes = Path::new("/sys/bus/event_source/devices/kprobe/type").exists();
-    let (state, why) = if kprobes {
+    let (state, why) = if has_kprobes() {
         (State::Yes, "the perf PMU \"kprobe\" is there")
     } else {
         (
@@ -387,6 +386,18 @@ fn programs(all: &mut Vec<Capability>) {
         why.into(),
         remedy,
     );
+}
+
+fn has_kprobes() -> bool {
+    Path::new("/sys/bus/event_source/devices/kprobe/type").exists()
+}
+
+/// Why no function of this kernel can be probed, where that is so, as a sentence.
+pub fn no_function_probes() -> Option<&'static str> {
+    (!has_kprobes()).then_some(
+        "this kernel has no probes in kernel functions: it is built without CONFIG_KPROBES or \
+         CONFIG_KPROBE_EVENTS",
+    )
 }
 
 fn types_and_functions(all: &mut Vec<Capability>) {

@@ -91,7 +91,7 @@ impl ProbeArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
-    /// A pattern such as 'sched:*'; with a '/' in it, the path of a binary
+    /// A pattern such as 'sched:*', 'kprobe:vfs_*' or 'uprobe:libc:mallo*'; else with a '/' in it, the path of a binary
     #[arg(value_name = "GLOB|BINARY")]
     operands: Vec<OsString>,
     /// The tracepoints of this process
@@ -99,7 +99,10 @@ pub(super) struct ListArgs {
     pid: Option<u32>,
     /// Argument names and types, locations and files
     #[arg(short, long)]
-    verbose: bool,
+    pub(super) verbose: bool,
+    /// How the answer is written
+    #[arg(long, value_enum, default_value_t = AnswerFormat::Text)]
+    pub(super) format: AnswerFormat,
 }
 
 #[derive(Debug, Args)]
@@ -160,18 +163,19 @@ pub(super) struct JanitorArgs {
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
     /// How the answer is written
-    #[arg(long, value_enum, default_value_t = DoctorFormat::Text)]
-    pub(super) format: DoctorFormat,
+    #[arg(long, value_enum, default_value_t = AnswerFormat::Text)]
+    pub(super) format: AnswerFormat,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum DoctorFormat {
+pub(super) enum AnswerFormat {
     Text,
     Json,
 }
 
 impl ListArgs {
-    /// The request the library works with. An operand with a `/` in it is a file, any other a pattern.
+    /// The request the library works with. An operand with a `/` in it is a file, unless it begins as one of
+    /// the forms of `-e` does; any other is a pattern.
     pub(super) fn into_request(self) -> Result<list::Request> {
         let mut request = list::Request {
             details: self.verbose,
@@ -182,7 +186,9 @@ impl ListArgs {
             request.scope = list::Scope::Process(pid);
         }
         for operand in self.operands {
-            if operand.as_encoded_bytes().contains(&b'/') {
+            if operand.as_encoded_bytes().contains(&b'/')
+                && !list::is_form(&operand.to_string_lossy())
+            {
                 if request.scope != list::Scope::Kernel {
                     return Err(twice("process or file"));
                 }
@@ -339,6 +345,8 @@ mod tests {
             request(&["-p", "7"]).unwrap().scope,
             list::Scope::Process(7)
         );
+        let function = request(&["-p", "7", "uprobe:/lib/c.so:mallo*"]).unwrap();
+        assert_eq!(function.pattern.as_deref(), Some("uprobe:/lib/c.so:mallo*"));
         assert!(request(&["a", "b"]).is_err() && request(&["./a", "/b"]).is_err());
         assert!(request(&["-p", "7", "./a"]).is_err());
     }

@@ -24,7 +24,7 @@ use crate::probe;
 use crate::snapshot;
 use crate::tracefs::Tracefs;
 
-use args::{AttachArgs, Cli, Command, DoctorArgs, DoctorFormat, ListArgs, ProbeArgs, SnapshotArgs};
+use args::{AnswerFormat, AttachArgs, Cli, Command, DoctorArgs, ListArgs, ProbeArgs, SnapshotArgs};
 
 /// Runs the program with the arguments of this process.
 pub fn main() -> ExitCode {
@@ -77,6 +77,7 @@ fn print(text: &[u8]) -> Result<ExitCode> {
 }
 
 fn list(args: ListArgs) -> Result<ExitCode> {
+    let (format, details) = (args.format, args.verbose);
     let listing = list::list(&args.into_request()?, || {
         ensure_tracefs()?;
         Ok(Box::new(Tracefs::find()?))
@@ -84,7 +85,10 @@ fn list(args: ListArgs) -> Result<ExitCode> {
     listing.remarks.iter().for_each(|remark| say(remark));
     let mut text = Vec::new();
     // Writing to memory does not fail.
-    let _ = listing.write(&mut text);
+    let _ = match format {
+        AnswerFormat::Text => listing.write(&mut text),
+        AnswerFormat::Json => listing.write_json(details, &mut text),
+    };
     print(&text)
 }
 
@@ -117,8 +121,8 @@ fn probe(args: ProbeArgs) -> Result<ExitCode> {
 fn doctor(args: &DoctorArgs) -> Result<ExitCode> {
     let capabilities = doctor::examine();
     let answer = match args.format {
-        DoctorFormat::Text => doctor::text(&capabilities),
-        DoctorFormat::Json => doctor::json(&capabilities),
+        AnswerFormat::Text => doctor::text(&capabilities),
+        AnswerFormat::Json => doctor::json(&capabilities),
     };
     print(answer.as_bytes())
 }

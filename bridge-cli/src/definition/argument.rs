@@ -1,5 +1,6 @@
 //! One argument: `NAME=BODY:TYPE[N]`, from its text to what is fetched and how it is stored.
 
+use super::by_user_name;
 use super::expression;
 use super::knowledge::Type;
 use super::parse::Parse;
@@ -42,6 +43,8 @@ pub struct Argument {
     pub count: Option<u32>,
     /// What is done for it at a hit.
     pub program: Program,
+    /// What is done for its length, where it is text without an end mark.
+    pub length: Option<Program>,
     /// Bytes before it among the arguments.
     pub offset: u32,
 }
@@ -101,9 +104,17 @@ fn read_body(
     let typed = Typed::read(parse, body)?;
     let mut program = Program::default();
     parse.last = None;
+    parse.length = None;
     expression::read(parse, typed.expression, &mut program)?;
     let mut value = typed.value;
-    if let Some(last) = parse.last.clone() {
+    let mut length = None;
+    if typed.name.is_none_or(|name| name.contains("string")) && typed.count.is_none() {
+        length = parse.length.take();
+    }
+    if length.is_some() {
+        value = ValueType::Text;
+        by_user_name::text_at(parse, &mut program)?;
+    } else if let Some(last) = parse.last.clone() {
         match typed.name {
             None => value = natural(parse, &last),
             Some(name) if name.contains("string") => {
@@ -123,6 +134,7 @@ fn read_body(
         value,
         count: typed.count,
         program,
+        length,
         offset: used,
     })
 }
@@ -201,6 +213,8 @@ fn natural(parse: &mut Parse<'_>, type_: &Type) -> ValueType {
         _ => None,
     };
     match *type_ {
+        Type::Character => ValueType::Char,
+        Type::Float { bytes: 4 } => ValueType::Hexadecimal(4),
         Type::Enumeration { bytes: 8 } => ValueType::Signed(8),
         Type::Enumeration { .. } => ValueType::Signed(4),
         Type::Integer {
@@ -229,15 +243,14 @@ fn read_through_pointer(
     program: &mut Program,
 ) -> Result<(), Errno> {
     let is_character = |parse: &Parse<'_>, id| {
-        let character = parse.types().look(id);
-        matches!(
-            character,
+        match parse.types().look(id) {
+            Some(Type::Character) => true,
+            // The kernel's type information has no characters, and calls none of them signed.
             Some(Type::Integer {
-                bits: 8,
-                signed: false,
-                ..
-            })
-        )
+                bits: 8, signed, ..
+            }) => !signed || parse.user.is_some(),
+            _ => false,
+        }
     };
     match *last {
         Type::Array(of) if is_character(parse, of) => return Ok(()),

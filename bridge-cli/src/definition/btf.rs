@@ -147,7 +147,7 @@ impl AllBtf {
         of(file).or_else(|| of(0))
     }
 
-    fn name(&self, file: usize, at: u32) -> Option<&str> {
+    pub(super) fn name(&self, file: usize, at: u32) -> Option<&str> {
         let own = self.files.get(file)?;
         match at.checked_sub(own.first_string) {
             Some(at) => text(&own.bytes, own.strings, at),
@@ -158,7 +158,10 @@ impl AllBtf {
         }
     }
 
-    fn words(&self, id: TypeId) -> Option<(usize, u32, impl Fn(usize) -> Option<u32> + '_)> {
+    pub(super) fn words(
+        &self,
+        id: TypeId,
+    ) -> Option<(usize, u32, impl Fn(usize) -> Option<u32> + '_)> {
         let (file, start) = self.find(id)?;
         let bytes = &self.files[file].bytes;
         Some((file, start, move |at| word_at(bytes, start, at)))
@@ -253,11 +256,11 @@ impl AllBtf {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// Type information of one file; `strings` and `types` go on from those of a base.
-    fn file(strings: &[u8], types: &[&[u32]]) -> Vec<u8> {
+    pub(in super::super) fn file(strings: &[u8], types: &[&[u32]]) -> Vec<u8> {
         let types: Vec<u8> = types
             .iter()
             .flat_map(|words| words.iter().flat_map(|word| word.to_le_bytes()))

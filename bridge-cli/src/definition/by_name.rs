@@ -4,26 +4,28 @@
 //! dfd            file->f_path.dentry->d_name.name            $retval            (sk_buff)skbaddr->len
 //! ```
 //! `->` goes through a pointer, `.` into a structure that lies inside another. Names come from the
-//! kernel's type information, and in files from their debug information.
+//! kernel's type information; those of files are read by `by_user_name`.
 
+use super::by_user_name;
 use super::expression::{event_field, push};
-use super::knowledge::{Member, Type, TypeId, UserPlace};
+use super::knowledge::{Member, Type, TypeId};
 use super::parse::Parse;
-use super::program::{KernelRegister, Program, Step};
+use super::program::{Program, Step};
 use super::rejection::{Code, Errno};
 use crate::nearest;
 
-use tracebraid_bpf::spec::Register;
-
 /// What follows a name.
-enum Separator {
+pub(super) enum Separator {
     Arrow,
     Dot,
     End,
 }
 
 /// The first name, what follows it, and the rest.
-fn split<'t>(parse: &mut Parse<'_>, text: &'t str) -> Result<(&'t str, Separator, &'t str), Errno> {
+pub(super) fn split<'t>(
+    parse: &mut Parse<'_>,
+    text: &'t str,
+) -> Result<(&'t str, Separator, &'t str), Errno> {
     let Some(at) = text.find(['.', '-']) else {
         return Ok((text, Separator::End, ""));
     };
@@ -56,6 +58,9 @@ pub(super) fn cast(parse: &mut Parse<'_>, text: &str, program: &mut Program) -> 
 
 /// Reads `NAME`, `NAME->MEMBER…`.
 pub(super) fn read(parse: &mut Parse<'_>, text: &str, program: &mut Program) -> Result<(), Errno> {
+    if parse.user.is_some() {
+        return by_user_name::read(parse, text, program);
+    }
     let (name, separator, rest) = split(parse, text)?;
     let behind = text.len() - rest.len();
     if matches!(separator, Separator::Dot) {
@@ -99,9 +104,6 @@ fn value(
             None => parse.fail_here(Code::BadAttachArg, Errno::Einval),
         };
     }
-    if parse.user.is_some() {
-        return user_value(parse, name, program).map(Some);
-    }
     if parse.surroundings.at_return && name == "$retval" {
         push(parse, program, Step::ReturnValue)?;
         return match parse.prototype() {
@@ -142,33 +144,6 @@ fn value(
     Ok(Some(prototype.parameters[index].1))
 }
 
-fn user_value(parse: &mut Parse<'_>, name: &str, program: &mut Program) -> Result<TypeId, Errno> {
-    let parameters = match &parse.user {
-        Some((parameters, _)) => parameters.clone(),
-        None => Default::default(),
-    };
-    let Some(parameter) = parameters.iter().find(|parameter| parameter.name == name) else {
-        let names = parameters.iter().map(|parameter| parameter.name.clone());
-        list(parse, "its parameters are", names.collect());
-        return parse.fail_here(Code::NoBtfarg, Errno::Enoent);
-    };
-    let general = |register| Step::Register(KernelRegister::General(register));
-    match parameter.place {
-        Some(UserPlace::Register(register)) => push(parse, program, general(register))?,
-        Some(UserPlace::Stack(offset)) => {
-            push(parse, program, general(Register::Rsp))?;
-            push(parse, program, Step::Dereference { offset, user: true })?;
-        }
-        None => {
-            parse.remark(format!(
-                "{name} is in no single register or place on the stack at the function's entry"
-            ));
-            return parse.fail_here(Code::NosupDatArg, Errno::Eopnotsupp);
-        }
-    }
-    Ok(parameter.type_id)
-}
-
 /// Follows `MEMBER.MEMBER->MEMBER`.
 fn members(
     parse: &mut Parse<'_>,
@@ -177,7 +152,6 @@ fn members(
     mut text: &str,
     program: &mut Program,
 ) -> Result<(), Errno> {
-    let user = parse.user.is_some();
     loop {
         if !std::mem::take(&mut is_structure) {
             let Type::Pointer(to) = found else {
@@ -218,6 +192,7 @@ fn members(
             }
         };
         let offset = i64::from(bits / 8);
+        let user = false;
         push(parse, program, Step::Dereference { offset, user })?;
         parse.last_bit_offset = bits % 8;
         parse.last = Some(found.clone());
@@ -231,15 +206,15 @@ fn members(
 const DEEPEST: usize = 16;
 
 /// A member by name, in anonymous structures and unions too, with the bits before the one it is in.
-fn find(parse: &Parse<'_>, members: &[Member], name: &str) -> Option<(u32, Member)> {
+pub(super) fn find(parse: &Parse<'_>, members: &[Member], name: &str) -> Option<(u32, Member)> {
     let mut waiting = Vec::new();
     let mut current: Vec<Member> = members.to_vec();
-    let mut before = 0;
+    let mut before = 0_u32;
     loop {
         for member in &current {
             if member.name.is_empty() {
                 if waiting.len() < DEEPEST {
-                    waiting.push((before + member.bit_offset, member.type_id));
+                    waiting.push((before.saturating_add(member.bit_offset), member.type_id));
                 }
             } else if member.name == name {
                 return Some((before, member.clone()));
@@ -256,7 +231,7 @@ fn find(parse: &Parse<'_>, members: &[Member], name: &str) -> Option<(u32, Membe
     }
 }
 
-fn list(parse: &mut Parse<'_>, what: &str, names: Vec<String>) {
+pub(super) fn list(parse: &mut Parse<'_>, what: &str, names: Vec<String>) {
     if !names.is_empty() {
         parse.remark(format!("{what} {}", names.join(", ")));
     }

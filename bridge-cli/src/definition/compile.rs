@@ -37,6 +37,8 @@ pub struct Read {
     pub source: Source,
     /// Of a bitfield: width, and bits before it.
     pub bits: Option<(u32, u32)>,
+    /// Whether the bits have a sign. The kernel shows those of its own structures without.
+    pub is_signed: bool,
 }
 
 /// See [`Read::source`].
@@ -48,6 +50,9 @@ pub enum Source {
     Elements(u32),
     /// So many outputs, each an element.
     Outputs(u32),
+    /// The next output, which is how many bytes the text in the one after it has: what is read of it may go
+    /// on behind them.
+    Sized,
     /// The name of the thread.
     Comm,
     /// This text.
@@ -75,11 +80,14 @@ pub fn compile(definition: &Definition, kernel: &dyn Kernel) -> Result<Compiled,
     for address in first {
         steps.extend([address, spec::Step::Store]);
     }
-    let arguments = definition
+    let mut arguments = definition
         .arguments
         .iter()
         .map(|argument| one(argument, offset, kernel, &mut steps))
-        .collect::<Result<_, String>>()?;
+        .collect::<Result<Vec<Read>, String>>()?;
+    for read in &mut arguments {
+        read.is_signed = definition.kind == Kind::File && read.value.is_number_with_sign();
+    }
     Ok(Compiled {
         program: spec::Program {
             steps,
@@ -118,6 +126,12 @@ fn one(
             _ => {}
         }
     }
+    if let Some(length) = &argument.length {
+        source = Source::Sized;
+        for step in length.steps() {
+            fetch(step, argument, offset, kernel, steps)?;
+        }
+    }
     if !matches!(source, Source::Comm | Source::Constant(_)) {
         for step in argument.program.steps() {
             fetch(step, argument, offset, kernel, steps)?;
@@ -127,6 +141,7 @@ fn one(
         value: argument.value,
         source,
         bits,
+        is_signed: false,
     })
 }
 

@@ -1,22 +1,28 @@
 //! The files of this machine, as definitions see them.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use super::dwarf::DebugInfo;
 use super::knowledge::{Binary, FileTrouble, Files, Type, TypeId, Types, UserParameter};
+use super::usdt_probe::UsdtSite;
 use crate::glob::Glob;
 use crate::instructions;
 use crate::nearest;
 use crate::target::functions::{Around, Function};
-use crate::target::{self, Place};
+use crate::target::{self, Place, Process, Semaphore};
 
 /// Files by their paths; each is read once.
 #[derive(Default)]
 pub struct FilesHere {
-    /// Where a path is looked for that leads to nothing: the root of a process in another mount namespace.
+    /// Where a path is looked for first: the root of the target, which may be in another mount namespace.
     root: Option<PathBuf>,
+    /// The files that the target runs, as it calls them.
+    mapped: Vec<PathBuf>,
     opened: RefCell<HashMap<String, Rc<dyn Binary>>>,
 }
 
@@ -46,22 +52,45 @@ impl FilesHere {
         FilesHere::default()
     }
 
-    /// The same, and what only a process under this root sees.
-    pub fn in_root(root: Option<PathBuf>) -> FilesHere {
+    /// The same, as a process sees them where there is one.
+    pub fn of_process(process: Option<&Process>) -> FilesHere {
+        let Some(process) = process else {
+            return FilesHere::default();
+        };
+        // Of a process that has ended nothing is known; that is told by whoever attaches.
+        let mappings = process.mappings().unwrap_or_default();
+        let mut mapped: Vec<PathBuf> = mappings
+            .iter()
+            .filter(|mapping| mapping.executable)
+            .map(|mapping| PathBuf::from(OsStr::from_bytes(&mapping.name)))
+            .collect();
+        mapped.dedup();
         FilesHere {
-            root,
+            root: Some(format!("/proc/{}/root", process.pid()).into()),
+            mapped,
             ..FilesHere::default()
         }
     }
 
-    /// The path, or that below the root where the path leads to nothing.
-    fn place(&self, path: &str) -> PathBuf {
-        let place = PathBuf::from(path);
-        match (&self.root, path.strip_prefix('/')) {
-            (Some(root), Some(below)) if !place.exists() => root.join(below),
-            _ => place,
+    /// Where this process finds the file that a path means: below the target's root if it is there.
+    pub fn place(&self, path: &str) -> PathBuf {
+        if let (Some(root), Some(below)) = (&self.root, path.strip_prefix('/')) {
+            let inside = root.join(below);
+            if inside.exists() {
+                return inside;
+            }
         }
+        PathBuf::from(path)
     }
+}
+
+/// Whether a file is one that is called `name` for short: `libc` is `libc.so.6`, and `c` as well.
+fn is_called(path: &Path, name: &str) -> bool {
+    let Some(file) = path.file_name().and_then(OsStr::to_str) else {
+        return false;
+    };
+    let stem = file.split(".so").next().unwrap_or(file);
+    file == name || stem == name || stem.strip_prefix("lib") == Some(name)
 }
 
 impl Files for FilesHere {
@@ -74,7 +103,7 @@ impl Files for FilesHere {
         if !metadata.is_file() {
             return Err(FileTrouble::NotRegular);
         }
-        let binary: Rc<dyn Binary> = Rc::new(BinaryHere::open(&place));
+        let binary: Rc<dyn Binary> = Rc::new(BinaryHere::open(&place, Path::new(path)));
         self.opened
             .borrow_mut()
             .insert(path.to_owned(), Rc::clone(&binary));
@@ -82,6 +111,10 @@ impl Files for FilesHere {
     }
 
     fn find(&self, name: &str) -> Option<PathBuf> {
+        let mapped = self.mapped.iter().find(|path| is_called(path, name));
+        if let Some(mapped) = mapped {
+            return Some(mapped.clone());
+        }
         let names = [
             name.to_owned(),
             format!("{name}.so.6"),
@@ -104,16 +137,21 @@ struct BinaryHere {
     identity: (u64, u64),
     opened: Result<target::Binary, String>,
     functions: OnceCell<(Vec<Function>, Around)>,
+    debug_info: OnceCell<Result<DebugInfo, String>>,
 }
 
+/// Bytes of a function's code that its parameters are looked for in.
+pub(crate) const PROLOGUE: u64 = 1024;
+
 impl BinaryHere {
-    fn open(path: &Path) -> BinaryHere {
+    fn open(place: &Path, path: &Path) -> BinaryHere {
         use std::os::unix::fs::MetadataExt;
-        let identity = std::fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino()));
+        let identity = std::fs::metadata(place).map(|metadata| (metadata.dev(), metadata.ino()));
         BinaryHere {
             identity: identity.unwrap_or_default(),
-            opened: target::Binary::open(path).map_err(|error| error.with_causes()),
+            opened: target::Binary::open_as(place, path).map_err(|error| error.with_causes()),
             functions: OnceCell::new(),
+            debug_info: OnceCell::new(),
         }
     }
 
@@ -129,9 +167,19 @@ impl BinaryHere {
     }
 }
 
+impl BinaryHere {
+    fn debug_info(&self) -> Result<&DebugInfo, &String> {
+        let read = || match &self.opened {
+            Ok(binary) => DebugInfo::of(binary),
+            Err(why) => Err(why.clone()),
+        };
+        self.debug_info.get_or_init(read).as_ref()
+    }
+}
+
 impl Types for BinaryHere {
-    fn look(&self, _id: TypeId) -> Option<Type> {
-        None
+    fn look(&self, id: TypeId) -> Option<Type> {
+        self.debug_info().ok()?.look(id)
     }
 }
 
@@ -165,27 +213,31 @@ impl Binary for BinaryHere {
     }
 
     fn matching_functions(&self, pattern: &Glob) -> Vec<String> {
-        let matches = |function: &&Function| {
-            pattern.matches(&function.symbol)
-                || function
-                    .name
-                    .as_deref()
-                    .is_some_and(|name| pattern.matches(name))
-        };
-        let matching: Vec<&Function> = self.all().0.iter().filter(matches).collect();
+        let mut places = HashSet::new();
+        // Several names of one place are one probe.
+        let matching: Vec<&Function> = self
+            .all()
+            .0
+            .iter()
+            .filter(|function| function.is_matched_by(pattern) && places.insert(function.offset))
+            .collect();
         let mut times = HashMap::new();
         for function in &matching {
             *times.entry(function.shown()).or_insert(0) += 1;
+            if function.name.is_some() {
+                *times.entry(&function.symbol).or_insert(0) += 1;
+            }
         }
-        // What is read again as one name: instances of a generic function are told by their symbols.
+        // What is read again as one place: instances of a generic function are told by their symbols, and
+        // functions of one symbol by where they are.
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '$' | ':');
         let name = |function: &&Function| match function.shown() {
             shown if times[shown] == 1 && shown.chars().all(plain) => shown.to_owned(),
-            _ => function.symbol.clone(),
+            _ if times[function.symbol.as_str()] == 1 => function.symbol.clone(),
+            _ => format!("{:#x}", function.offset),
         };
         let mut names: Vec<String> = matching.iter().map(name).collect();
         names.sort();
-        names.dedup();
         names
     }
 
@@ -228,11 +280,74 @@ impl Binary for BinaryHere {
         }
     }
 
-    fn parameters(&self, _offset: u64) -> Option<Vec<UserParameter>> {
-        None
+    fn parameters(&self, offset: u64) -> Result<Vec<UserParameter>, String> {
+        let binary = self.opened.as_ref().map_err(Clone::clone)?;
+        let debug_info = self.debug_info().map_err(Clone::clone)?;
+        let address = binary
+            .address_of(offset)
+            .ok_or("it is in no part of the file that is loaded")?;
+        let code = binary.code(address, PROLOGUE).unwrap_or_default();
+        debug_info.parameters(address, &code).ok_or_else(|| {
+            format!("the debug information knows no function that begins at offset {offset:#x}")
+        })
     }
 
     fn types(&self) -> &dyn Types {
         self
+    }
+
+    fn type_name(&self, id: TypeId) -> String {
+        match self.debug_info() {
+            Ok(debug_info) => debug_info.type_name(id),
+            Err(_) => "?".to_owned(),
+        }
+    }
+
+    fn implementations(&self, symbol: &str) -> Option<Vec<String>> {
+        let binary = self.opened.as_ref().ok()?;
+        let shown = self.all().0.iter().map(Function::shown);
+        binary.is_indirect(symbol).then(|| {
+            let related = shown.filter(|name| name.contains(symbol));
+            related.map(str::to_owned).collect()
+        })
+    }
+
+    fn usdt(&self, provider: &Glob, name: &Glob) -> Vec<UsdtSite> {
+        let probes = self
+            .opened
+            .as_ref()
+            .map_or(&[][..], target::Binary::usdt_probes);
+        let wanted = probes
+            .iter()
+            .filter(|probe| provider.matches(&probe.provider) && name.matches(&probe.name));
+        let sites = wanted.flat_map(|probe| {
+            probe.locations.iter().filter_map(|location| {
+                let Place::File { offset, .. } = location.place else {
+                    return None;
+                };
+                let counter = match location.semaphore {
+                    Semaphore::InFile { offset, .. } => offset,
+                    _ => 0,
+                };
+                let arguments = location.arguments.iter();
+                Some(UsdtSite {
+                    provider: probe.provider.clone(),
+                    name: probe.name.clone(),
+                    offset,
+                    counter,
+                    arguments: arguments
+                        .map(|argument| (argument.place.clone(), argument.kind.name()))
+                        .collect(),
+                })
+            })
+        });
+        sites.collect()
+    }
+
+    fn inlined_into(&self, name: &str) -> Vec<String> {
+        match self.debug_info() {
+            Ok(debug_info) => debug_info.inlined_into(name),
+            Err(_) => Vec::new(),
+        }
     }
 }

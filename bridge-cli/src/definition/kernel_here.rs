@@ -36,21 +36,21 @@ pub struct KernelHere {
 
 /// Lines of `/proc/kallsyms`.
 #[derive(Debug, Default)]
-struct AllSymbols {
+pub(super) struct AllSymbols {
     /// In order of address; those without one (no rights) in order of the file.
-    rows: Vec<Row>,
+    pub(super) rows: Vec<Row>,
     /// Indices of rows in order of their names.
     by_name: Vec<u32>,
     modules: BTreeSet<String>,
 }
 
 #[derive(Debug)]
-struct Row {
-    address: u64,
+pub(super) struct Row {
+    pub(super) address: u64,
     /// Such as `t`.
     kind: u8,
-    name: Box<str>,
-    module: Option<Box<str>>,
+    pub(super) name: Box<str>,
+    pub(super) module: Option<Box<str>>,
 }
 
 impl AllSymbols {
@@ -101,7 +101,7 @@ impl AllSymbols {
     }
 
     /// All symbols of an address; none where addresses may not be seen.
-    fn at(&self, address: u64) -> &[Row] {
+    pub(super) fn at(&self, address: u64) -> &[Row] {
         let start = self.rows.partition_point(|row| row.address < address);
         let end = self.rows.partition_point(|row| row.address <= address);
         if address == 0 {
@@ -122,7 +122,7 @@ impl AllSymbols {
 }
 
 impl Row {
-    fn is_code(&self) -> bool {
+    pub(super) fn is_code(&self) -> bool {
         matches!(self.kind, b't' | b'T' | b'w' | b'W')
     }
 }
@@ -136,14 +136,14 @@ impl KernelHere {
         }
     }
 
-    fn all(&self) -> &AllSymbols {
+    pub(super) fn all(&self) -> &AllSymbols {
         self.symbols.get_or_init(|| {
             let text = fs::read("/proc/kallsyms").unwrap_or_default();
             AllSymbols::parse(&String::from_utf8_lossy(&text))
         })
     }
 
-    fn btf(&self) -> &AllBtf {
+    pub(super) fn btf(&self) -> &AllBtf {
         self.types.get_or_init(|| {
             let mut all = AllBtf::default();
             let directory = Path::new("/sys/kernel/btf");
@@ -198,7 +198,7 @@ impl KernelHere {
         }
     }
 
-    fn probeable(&self, row: &Row) -> Probeable {
+    pub(super) fn probeable(&self, row: &Row) -> Probeable {
         if !row.is_code() {
             return Probeable::NoTrace;
         }
@@ -218,6 +218,16 @@ impl KernelHere {
             true => Probeable::Yes,
             false => Probeable::NoTrace,
         }
+    }
+
+    /// Names of functions that resemble a text, the nearest first.
+    pub fn similar(&self, name: &str) -> Vec<String> {
+        // There are 200,000: only those of about the same length and beginning are compared.
+        let first = name.bytes().next();
+        let names = self
+            .function_names()
+            .filter(|other| other.bytes().next() == first && other.len().abs_diff(name.len()) <= 3);
+        nearest::nearest(name, names)
     }
 
     fn function_names(&self) -> impl Iterator<Item = &str> {
@@ -309,12 +319,7 @@ impl Kernel for KernelHere {
     }
 
     fn similar_functions(&self, name: &str) -> Vec<String> {
-        // There are 200,000: only those of about the same length and beginning are compared.
-        let first = name.bytes().next();
-        let names = self
-            .function_names()
-            .filter(|other| other.bytes().next() == first && other.len().abs_diff(name.len()) <= 3);
-        nearest::nearest(name, names)
+        self.similar(name)
     }
 
     fn matching_functions(&self, pattern: &Glob) -> Vec<String> {

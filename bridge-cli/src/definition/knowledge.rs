@@ -36,7 +36,14 @@ pub enum Type {
         /// 4 or 8.
         bytes: u32,
     },
-    /// Anything else: a float, a function.
+    /// A byte that is text: `char` of C, as debug information tells it from numbers.
+    Character,
+    /// A floating-point number of so many bytes.
+    Float {
+        /// 4, 8 or 16.
+        bytes: u32,
+    },
+    /// Anything else: a function.
     Other,
 }
 
@@ -149,9 +156,25 @@ pub trait Binary {
     /// to.
     fn obstacle(&self, offset: u64) -> Option<String>;
     /// The parameters of the function that begins at this offset, from its debug information.
-    fn parameters(&self, offset: u64) -> Option<Vec<UserParameter>>;
+    ///
+    /// # Errors
+    /// Why they are not known, as a sentence.
+    fn parameters(&self, offset: u64) -> Result<Vec<UserParameter>, String>;
     /// The debug information's types.
     fn types(&self) -> &dyn Types;
+    /// A type's name, as the program's language writes it.
+    fn type_name(&self, id: TypeId) -> String;
+    /// Names that resemble an indirect function's, among which its implementations are; `None` where the
+    /// symbol is that of no indirect function.
+    fn implementations(&self, symbol: &str) -> Option<Vec<String>>;
+    /// The places of USDT probes, other than tracepoints of the SDK, whose provider and name match.
+    fn usdt(
+        &self,
+        provider: &crate::glob::Glob,
+        name: &crate::glob::Glob,
+    ) -> Vec<super::usdt_probe::UsdtSite>;
+    /// Where a function of this name was inlined into, if it has no code of its own.
+    fn inlined_into(&self, name: &str) -> Vec<String>;
 }
 
 /// A parameter of a user function at its entry.
@@ -161,17 +184,46 @@ pub struct UserParameter {
     pub name: String,
     /// Its type.
     pub type_id: TypeId,
-    /// Where it is at the entry; `None` where it is in no place that can be fetched.
-    pub place: Option<UserPlace>,
+    /// Where it is at the entry, or why it is in no place that can be fetched.
+    pub place: Result<UserPlace, String>,
 }
 
 /// See [`UserParameter::place`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UserPlace {
     /// In this register.
     Register(tracebraid_bpf::spec::Register),
-    /// On the stack, so many bytes above the stack pointer.
-    Stack(i64),
+    /// In memory, so many bytes from what a register holds.
+    Memory {
+        /// The register.
+        base: tracebraid_bpf::spec::Register,
+        /// Bytes from it.
+        offset: i64,
+    },
+    /// In memory that a pointer in memory leads to.
+    Indirect {
+        /// The register that the pointer is found by.
+        base: tracebraid_bpf::spec::Register,
+        /// Bytes from it to the pointer.
+        offset: i64,
+        /// Bytes from where the pointer leads to.
+        behind: i64,
+    },
+    /// Nowhere: the compiler knows that it is always this.
+    Constant(u64),
+    /// In several places, each a part of it.
+    Pieces(Vec<Piece>),
+}
+
+/// A part of a parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Bytes before it.
+    pub offset: u64,
+    /// Its bytes.
+    pub size: u64,
+    /// Where it is, or why nowhere.
+    pub place: Result<UserPlace, String>,
 }
 
 /// What stands in the way of a file.

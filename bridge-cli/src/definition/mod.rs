@@ -16,13 +16,17 @@
 pub mod argument;
 mod btf;
 mod by_name;
+mod by_user_name;
+mod c_name;
 pub mod compile;
+pub mod dwarf;
 mod event_probe;
 mod expand;
 mod expression;
 pub mod fields;
 pub mod files_here;
 mod function_probe;
+pub mod kernel_functions;
 pub mod kernel_here;
 mod kernel_probe;
 mod kernel_text;
@@ -34,6 +38,7 @@ pub mod rejection;
 pub mod set;
 mod short;
 mod text;
+pub mod usdt_probe;
 mod user_probe;
 pub mod value_type;
 
@@ -45,6 +50,18 @@ use set::Set;
 
 pub use kernel_probe::address_of;
 pub use short::is_short;
+
+/// Whether a text is a definition, not the name of a tracepoint: a short form, a name of a USDT probe with
+/// arguments behind it, or a letter and a place.
+pub fn is_definition(text: &str) -> bool {
+    let text = text.trim();
+    let Some((first, _)) = text.split_once(|c: char| c.is_ascii_whitespace()) else {
+        return is_short(text);
+    };
+    let is_letter = first.starts_with(['p', 'r', 'f', 't', 'e']) && !first.contains(['*', '?']);
+    is_short(first) || usdt_probe::has_arguments(text) || is_letter
+}
+pub(crate) use short::split as split_place;
 
 /// A definition that was read and found good.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -237,10 +254,12 @@ impl<'a> Reader<'a> {
         if begins('-') || self.language == Language::Dynamic && begins('!') {
             return vec![self.take_back(&words)];
         }
-        if !is_short(first) {
-            return vec![self.add(&words)];
-        }
-        match short::expand(&words, &self.knowledge) {
+        let expanded = match is_short(first) {
+            true => short::expand(&words, &self.knowledge),
+            false if usdt_probe::is_form(&words) => usdt_probe::expand(&words, &self.knowledge),
+            false => return vec![self.add(&words)],
+        };
+        match expanded {
             Ok(all) => all.iter().map(|words| self.add(words)).collect(),
             Err(rejection) => vec![Line::Refused(Box::new(rejection))],
         }

@@ -3,7 +3,9 @@
 
 use std::rc::Rc;
 
-use super::knowledge::{Binary, EventField, Kernel, Prototype, Type, TypeId, Types, UserParameter};
+use super::by_user_name::UserFunction;
+use super::knowledge::{EventField, Kernel, Prototype, Type, TypeId, Types};
+use super::program::Program;
 use super::rejection::{Code, Complaint, Errno, Rejection};
 
 /// What a place allows its arguments.
@@ -52,7 +54,9 @@ pub(super) struct Parse<'a> {
     pub(super) function: Option<String>,
     prototype: Option<Option<Rc<Prototype>>>,
     /// The same of a function in a file.
-    pub(super) user: Option<(Rc<Vec<UserParameter>>, &'a dyn Binary)>,
+    pub(super) user: Option<UserFunction<'a>>,
+    /// How many bytes the text has that was named last, where it has no end mark.
+    pub(super) length: Option<Program>,
     /// The type of what was named last, and where its bits are.
     pub(super) last: Option<Type>,
     pub(super) last_bit_offset: u32,
@@ -81,6 +85,7 @@ impl<'a> Parse<'a> {
             function: None,
             prototype: None,
             user: None,
+            length: None,
             last: None,
             last_bit_offset: 0,
             last_bits: 0,
@@ -129,7 +134,7 @@ impl<'a> Parse<'a> {
     /// Types of what can be named here.
     pub(super) fn types(&self) -> &dyn Types {
         match &self.user {
-            Some((_, binary)) => binary.types(),
+            Some(function) => function.binary.types(),
             None => self.kernel,
         }
     }

@@ -97,33 +97,43 @@ pub enum KernelRegister {
 impl KernelRegister {
     /// By the name that definitions use.
     pub(super) fn by_name(name: &str) -> Option<KernelRegister> {
-        use KernelRegister::General;
-        Some(match name {
-            "ax" => General(Register::Rax),
-            "bx" => General(Register::Rbx),
-            "cx" => General(Register::Rcx),
-            "dx" => General(Register::Rdx),
-            "si" => General(Register::Rsi),
-            "di" => General(Register::Rdi),
-            "bp" => General(Register::Rbp),
-            "sp" => General(Register::Rsp),
-            "r8" => General(Register::R8),
-            "r9" => General(Register::R9),
-            "r10" => General(Register::R10),
-            "r11" => General(Register::R11),
-            "r12" => General(Register::R12),
-            "r13" => General(Register::R13),
-            "r14" => General(Register::R14),
-            "r15" => General(Register::R15),
-            "ip" => General(Register::Rip),
-            "flags" => KernelRegister::Flags,
-            "cs" => KernelRegister::Cs,
-            "ss" => KernelRegister::Ss,
-            "orig_ax" => KernelRegister::OrigAx,
-            _ => return None,
-        })
+        let (_, register) = REGISTERS.iter().find(|(own, _)| *own == name)?;
+        Some(*register)
+    }
+
+    /// The name that definitions use.
+    pub(super) fn name(self) -> &'static str {
+        let found = REGISTERS.iter().find(|(_, register)| *register == self);
+        found.map_or("?", |(name, _)| name)
     }
 }
+
+const REGISTERS: [(&str, KernelRegister); 21] = {
+    use KernelRegister::General;
+    [
+        ("ax", General(Register::Rax)),
+        ("bx", General(Register::Rbx)),
+        ("cx", General(Register::Rcx)),
+        ("dx", General(Register::Rdx)),
+        ("si", General(Register::Rsi)),
+        ("di", General(Register::Rdi)),
+        ("bp", General(Register::Rbp)),
+        ("sp", General(Register::Rsp)),
+        ("r8", General(Register::R8)),
+        ("r9", General(Register::R9)),
+        ("r10", General(Register::R10)),
+        ("r11", General(Register::R11)),
+        ("r12", General(Register::R12)),
+        ("r13", General(Register::R13)),
+        ("r14", General(Register::R14)),
+        ("r15", General(Register::R15)),
+        ("ip", General(Register::Rip)),
+        ("flags", KernelRegister::Flags),
+        ("cs", KernelRegister::Cs),
+        ("ss", KernelRegister::Ss),
+        ("orig_ax", KernelRegister::OrigAx),
+    ]
+};
 
 /// Steps of one argument.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

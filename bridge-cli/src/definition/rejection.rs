@@ -339,13 +339,19 @@ codes! {
         "name an ELF file of this architecture";
     /// Ours.
     NoSuchSymbol: "The file has no such function",
-        "bridge-cli list -v FILE shows what there is; an offset in the file is taken too";
+        "bridge-cli list 'uprobe:FILE:*' shows what there is; an offset in the file is taken too";
     /// Ours.
     AmbiguousSymbol: "The file has several functions of this name",
         "give the file offset of the one you mean";
     /// Ours.
     BadShortForm: "A part of the short form is missing",
         "kprobe:SYMBOL, kretprobe:SYMBOL, fentry:SYMBOL, fexit:SYMBOL, uprobe:PATH:SYMBOL[+OFFSET], uretprobe:PATH:SYMBOL or usdt:PATH:PROVIDER:NAME";
+    /// Ours.
+    NoSuchUsdt: "The file has no such USDT probe of another provider",
+        "types are given to arguments of probes that do not say them; tracepoints of tracebraid have theirs already";
+    /// Ours.
+    BadUsdtArgument: "This argument cannot be fetched",
+        "arguments are called arg0, arg1, … as bridge-cli list -v shows them: arg0, arg0:string, NAME=+8(arg0):u32";
     /// Ours.
     NothingMatches: "No function matches the pattern",
         "* stands for any run of characters, ? for one";

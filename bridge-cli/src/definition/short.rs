@@ -105,7 +105,7 @@ pub(super) fn expand(
 }
 
 /// `PATH:SYMBOL`: at the last colon that is none of a `::`.
-fn split(text: &str) -> Option<(&str, &str)> {
+pub(crate) fn split(text: &str) -> Option<(&str, &str)> {
     let bytes = text.as_bytes();
     let at = (1..bytes.len()).rev().find(|&at| {
         bytes[at] == b':'

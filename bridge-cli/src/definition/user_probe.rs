@@ -9,6 +9,7 @@
 
 use std::rc::Rc;
 
+use super::by_user_name::UserFunction;
 use super::knowledge::{Binary, FileTrouble, Files};
 use super::parse::Parse;
 use super::rejection::{Code, Errno};
@@ -77,8 +78,8 @@ pub(super) fn read<'a>(
         .unwrap_or_else(|| offset.name(written.path, is_return));
     parse.surroundings.in_file = true;
     parse.surroundings.at_return = is_return;
-    if !is_return && let Some(parameters) = binary.parameters(offset.offset) {
-        parse.user = Some((Rc::new(parameters), binary));
+    if !is_return {
+        parse.user = Some(UserFunction::new(binary, offset.offset));
     }
     expand::check_count(parse, &words[2..])?;
     let arguments = arguments(parse, &words[2..])?;
@@ -235,6 +236,25 @@ fn symbol_in(
             })
         }
         [] => {
+            if let Some(implementations) = binary.implementations(symbol) {
+                let known = match implementations[..] {
+                    [] => String::new(),
+                    _ => format!(": {}", implementations.join(", ")),
+                };
+                parse.remark(format!(
+                    "{symbol} chooses an implementation when the program starts (IFUNC), and is not called \
+                     again; probe the implementations{known}"
+                ));
+                return parse.fail(base, Code::NoSuchSymbol, Errno::Enoent);
+            }
+            let callers = binary.inlined_into(symbol);
+            if !callers.is_empty() {
+                parse.remark(format!(
+                    "{symbol} has no code of its own, it is inlined into {}",
+                    callers.join(", ")
+                ));
+                return parse.fail(base, Code::NoSuchSymbol, Errno::Enoent);
+            }
             let near = binary.similar_functions(symbol);
             if let Some(suggestion) = nearest::suggestion(&near) {
                 parse.remark(suggestion);

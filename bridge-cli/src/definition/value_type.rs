@@ -81,6 +81,11 @@ impl ValueType {
         )
     }
 
+    /// Whether it is a number that may be negative.
+    pub const fn is_number_with_sign(self) -> bool {
+        matches!(self, ValueType::Signed(_))
+    }
+
     /// Whether the kernel's format file says that it is signed.
     pub const fn is_signed(self) -> bool {
         self.is_text() || matches!(self, ValueType::Signed(_))

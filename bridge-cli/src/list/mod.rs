@@ -5,11 +5,16 @@
 //! list GLOB               those that match
 //! list -p PID | BINARY    the tracepoints and USDT probes of the process or the file
 //! list GLOB -p PID        what `attach -p PID -e GLOB` would find: the target's, then the kernel's
+//! list kprobe:GLOB        functions that can be probed, of the kernel; also kretprobe:, fentry:, fexit:
+//! list uprobe:FILE:GLOB   functions of a file; also uretprobe:
 //! ```
-//! GLOB is `PROVIDER:NAME` or a name alone. A row is a name; with details it is followed by its fields
-//! and where it is. Names, file names and print formats are other people's bytes: they are printed with
-//! everything escaped that a terminal might obey.
+//! GLOB is `PROVIDER:NAME` or a name alone, or one of the other forms that `-e` takes. A row is a name;
+//! with details it is followed by its fields and where it is. Names, file names and print formats are other
+//! people's bytes: they are printed with everything escaped that a terminal might obey.
 
+mod asked;
+mod functions;
+mod json;
 mod of_target;
 
 use std::io;
@@ -17,11 +22,13 @@ use std::path::PathBuf;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Origin;
-use crate::glob::Glob;
 use crate::nearest::{nearest, suggestion};
 use crate::print::escape;
 use crate::target::{Binary, Process};
 use crate::tracefs::{self, Tracefs};
+pub(crate) use functions::is_form;
+
+use asked::{Asked, Filter, Of};
 use of_target::Candidates;
 
 /// What is asked for.
@@ -124,15 +131,22 @@ pub fn list(
     request: &Request,
     kernel: impl FnOnce() -> Result<Box<dyn KernelTracepoints>>,
 ) -> Result<Listing> {
-    let filter = request.pattern.as_deref().map(Filter::new);
+    if let Some(pattern) = &request.pattern
+        && let Some(wanted) = functions::read(pattern)?
+    {
+        return functions::list(&wanted, &request.scope, request.details);
+    }
+    let Asked { filter, of, file } = Asked::read(request)?;
     let mut all = Candidates {
         details: request.details,
         ..Candidates::default()
     };
-    match &request.scope {
-        Scope::Kernel => {}
-        Scope::Process(pid) => all.process(&Process::open(*pid)?)?,
-        Scope::Binary(path) => all.binary(&Binary::open(path)?),
+    match (&file, &request.scope) {
+        _ if of == Of::Kernel => {}
+        (Some(binary), _) => all.binary(binary),
+        (None, Scope::Kernel) => {}
+        (None, Scope::Process(pid)) => all.process(&Process::open(*pid)?)?,
+        (None, Scope::Binary(path)) => all.binary(&Binary::open(path)?),
     }
     all.rows
         .sort_by(|a, b| (&a.group, &a.name).cmp(&(&b.group, &b.name)));
@@ -151,7 +165,11 @@ pub fn list(
             listing.rows.push(row);
         }
     }
-    let wants_kernel = request.scope == Scope::Kernel || filter.is_some();
+    let wants_kernel = match of {
+        Of::Target => false,
+        Of::Kernel => true,
+        Of::Both => request.scope == Scope::Kernel || filter.is_some(),
+    };
     let mut failed = None;
     if wants_kernel {
         let added = kernel().and_then(|kernel| {
@@ -176,7 +194,7 @@ pub fn list(
     if !listing.rows.is_empty() {
         return Ok(listing);
     }
-    Err(nothing(request, &known, &listing.remarks, failed))
+    Err(nothing(request, of, &known, &listing.remarks, failed))
 }
 
 fn add_kernel(
@@ -218,6 +236,7 @@ fn add_kernel(
 /// Why the list is empty.
 fn nothing(
     request: &Request,
+    of: Of,
     known: &[String],
     remarks: &[String],
     failed: Option<Error>,
@@ -230,9 +249,11 @@ fn nothing(
     match (&request.pattern, failed) {
         (_, Some(error)) if target.is_none() => error,
         (Some(pattern), failed) => {
-            let of = target.map_or(String::new(), |target| {
-                format!(" of {target} or the kernel")
-            });
+            let of = match (target, of) {
+                (Some(target), Of::Both) => format!(" of {target} or the kernel"),
+                (Some(target), Of::Target) => format!(" of {target}"),
+                _ => String::new(),
+            };
             let message = format!("no tracepoint{of} matches {pattern}");
             let mut error = Error::new(ErrorKind::NoMatch, message);
             if let Some(names) = suggestion(&nearest(pattern, known.iter().map(String::as_str))) {
@@ -260,31 +281,6 @@ fn nothing(
                 format!("{target} has no tracepoints{why}"),
             )
         }
-    }
-}
-
-/// `PROVIDER:NAME`, or a name of any provider.
-struct Filter {
-    group: Option<Glob>,
-    name: Glob,
-}
-
-impl Filter {
-    fn new(pattern: &str) -> Filter {
-        match pattern.split_once(':') {
-            Some((group, name)) => Filter {
-                group: Some(Glob::new(group)),
-                name: Glob::new(name),
-            },
-            None => Filter {
-                group: None,
-                name: Glob::new(pattern),
-            },
-        }
-    }
-
-    fn matches(&self, group: &str, name: &str) -> bool {
-        self.group.as_ref().is_none_or(|glob| glob.matches(group)) && self.name.matches(name)
     }
 }
 

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use tracebraid_bpf::spec::{Fetch, FunctionPlace, FunctionProbe, Location, UserProbe};
 
-use super::files::in_root_of;
 use super::{Resolved, Resolver};
 use crate::definition::compile::Compiled;
 use crate::definition::files_here::FilesHere;
 use crate::definition::kernel_here::KernelHere;
 use crate::definition::knowledge::Knowledge;
 use crate::definition::rejection::Rejection;
-use crate::definition::{Definition, Kind, Language, Line, Place, Reader, compile, is_short};
+use crate::definition::{Definition, Kind, Language, Line, Place, Reader, compile};
+
+pub use crate::definition::is_definition;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Probe;
 use crate::filter::{Hits, Machine, ProbeFilter, Refusals};
@@ -39,15 +40,6 @@ pub(super) struct Ready {
     symbols: Option<Arc<Symbols>>,
 }
 
-/// Whether the text of a `-e` is a definition, not the name of a tracepoint: a short form, or a letter and
-/// a place.
-pub fn is_definition(text: &str) -> bool {
-    let Some((first, _)) = text.trim().split_once(|c: char| c.is_ascii_whitespace()) else {
-        return is_short(text.trim());
-    };
-    is_short(first) || first.starts_with(['p', 'r', 'f', 't', 'e']) && !first.contains(['*', '?'])
-}
-
 impl Resolver {
     /// Reads the definitions; gives what is good of them, and what is wrong.
     pub(super) fn read_definitions(&self, target: Option<&Process>) -> (Vec<Ready>, Vec<Error>) {
@@ -60,8 +52,7 @@ impl Resolver {
             .map(|tracefs| Arc::clone(tracefs.symbols()));
         let symbols = symbols.unwrap_or_else(|| Arc::new(Symbols::new("/proc/kallsyms", "")));
         let kernel = KernelHere::new(tracefs);
-        let root = target.map(|process| format!("/proc/{}/root", process.pid()));
-        let files = FilesHere::in_root(root.map(Into::into));
+        let files = FilesHere::of_process(target);
         let knowledge = Knowledge {
             kernel: &kernel,
             files: &files,
@@ -213,12 +204,10 @@ impl Resolver {
     }
 }
 
+/// The file that a path means, as the definitions were judged by it.
 fn open(path: &str, target: Option<&Process>) -> Result<Binary> {
-    let path = std::path::Path::new(path);
-    Binary::open(path).or_else(|error| {
-        let inside = target.and_then(|process| in_root_of(process, path));
-        inside.map_or(Err(error), |inside| Binary::open(&inside))
-    })
+    let place = FilesHere::of_process(target).place(path);
+    Binary::open_as(&place, std::path::Path::new(path))
 }
 
 fn refused(place: &str, rejection: &Rejection) -> Error {
@@ -261,6 +250,7 @@ mod tests {
             "uprobe:libc:mallo?",
             "uretprobe:/bin/app:main n=$retval",
             "kprobe:vfs_read",
+            "usdt:/bin/app:p:n arg0:string",
         ] {
             assert!(is_definition(text), "{text}");
         }

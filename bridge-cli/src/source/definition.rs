@@ -95,6 +95,7 @@ impl Reading {
                 Source::Constant(text) => Value::text(text.as_bytes()),
                 Source::One if read.value == ValueType::SymbolText => self.symbol(next()),
                 Source::One => read.one(next()),
+                Source::Sized => sized(next(), next()),
                 Source::Elements(count) => read.elements(next(), *count),
                 Source::Outputs(count) => {
                     Value::Array((0..*count).map(|_| read.one(next())).collect())
@@ -153,7 +154,11 @@ impl Read {
         let mut bits = number(bytes, matches!(self.value, ValueType::Signed(_)));
         if let Some((width, offset)) = self.bits {
             bits = bits.checked_shr(offset).unwrap_or(0);
-            bits &= u64::MAX >> (64 - width.clamp(1, 64));
+            let unused = 64 - width.clamp(1, 64);
+            bits &= u64::MAX >> unused;
+            if self.is_signed {
+                bits = ((bits << unused) as i64 >> unused) as u64;
+            }
         }
         match self.value {
             ValueType::Signed(_) => Value::Signed(bits as i64),
@@ -161,6 +166,22 @@ impl Read {
             ValueType::Symbol => Value::Pointer(bits),
             _ => Value::Unsigned(bits),
         }
+    }
+}
+
+/// A text of so many bytes, of which more was read: it has no end mark.
+fn sized(length: Output, text: Output) -> Value {
+    let (length, mut bytes) = match (length, text) {
+        (Output::Read(length), Output::Read(bytes) | Output::Cut(bytes)) => {
+            (number(&length, false), bytes)
+        }
+        (Output::Read(length), _) if number(&length, false) == 0 => return Value::text(*b""),
+        (Output::Read(_), other) | (other, _) => return missing(&other),
+    };
+    bytes.truncate(usize::try_from(length).unwrap_or(usize::MAX));
+    Value::Text {
+        full_length: length,
+        bytes: bytes.into(),
     }
 }
 

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 
 use super::debug_file;
+use super::debug_sections::DebugSections;
 use super::functions::{self, Function};
 use super::image::{Image, Machine, Place, Segment};
 use super::maps::Mapping;
@@ -86,6 +87,15 @@ impl Binary {
     /// [`ErrorKind::Rights`] where it may not be read.
     pub fn open(path: &Path) -> Result<Binary> {
         let file = open_file(path).map_err(|error| cannot_open(path, error))?;
+        Binary::of_file(file, path, false)
+    }
+
+    /// Opens the file at `place`, which its user calls `path`.
+    ///
+    /// # Errors
+    /// Those of [`Binary::open`].
+    pub fn open_as(place: &Path, path: &Path) -> Result<Binary> {
+        let file = open_file(place).map_err(|error| cannot_open(path, error))?;
         Binary::of_file(file, path, false)
     }
 
@@ -210,6 +220,16 @@ impl Binary {
     pub fn functions(&self) -> Vec<Function> {
         let debug_file = debug_file::find(&self.image, &self.path);
         functions::read(&self.image, debug_file.as_ref())
+    }
+
+    /// Whether a symbol only chooses an implementation (see [`functions`]): it runs once, not at each call.
+    pub fn is_indirect(&self, symbol: &str) -> bool {
+        functions::is_indirect(&self.image, symbol)
+    }
+
+    /// Its debugging sections, or those of its separate debug file.
+    pub fn debug_sections(&self) -> Option<DebugSections> {
+        DebugSections::of(&self.image, &self.path)
     }
 
     /// Up to so many bytes of code at a virtual address; fewer where the file has no more.

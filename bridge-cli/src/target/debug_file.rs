@@ -51,12 +51,17 @@ fn build_id_in(image: &Image, bytes: &[u8], alignment: usize) -> Option<Vec<u8>>
 
 /// The debug file of a binary that is called `path`, opened, if it is to be found.
 pub(crate) fn find(image: &Image, path: &Path) -> Option<Image> {
+    find_named(image, path).map(|(found, _)| found)
+}
+
+/// The same, and where it was found.
+pub(super) fn find_named(image: &Image, path: &Path) -> Option<(Image, PathBuf)> {
     let id = build_id(image);
     if let Some([first, rest @ ..]) = id.as_deref() {
         let hex: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
         let path = PathBuf::from(format!("{ROOT}/.build-id/{first:02x}/{hex}.debug"));
         if let Some(found) = open(&path).filter(|found| build_id(found) == id) {
-            return Some(found);
+            return Some((found, path));
         }
     }
     let link = debug_link(image)?;
@@ -67,13 +72,13 @@ pub(crate) fn find(image: &Image, path: &Path) -> Option<Image> {
         directory.join(".debug").join(&link.name),
         Path::new(ROOT).join(below_root).join(&link.name),
     ];
-    places.iter().find_map(|place| {
-        let found = open(place)?;
+    places.into_iter().find_map(|place| {
+        let found = open(&place)?;
         let is_it = match (&id, build_id(&found)) {
             (Some(id), Some(other)) => *id == other,
             _ => checksum(found.file()) == Some(link.checksum),
         };
-        is_it.then_some(found)
+        is_it.then_some((found, place))
     })
 }
 

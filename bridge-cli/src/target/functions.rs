@@ -11,6 +11,7 @@ use object::read::ReadCache;
 use object::read::elf::{FileHeader, SectionHeader, Sym};
 
 use super::image::{Image, Place};
+use crate::glob::Glob;
 
 /// The largest symbol or string table that is read, bytes.
 const MAX_BYTES: u64 = 512 << 20;
@@ -36,6 +37,12 @@ impl Function {
         self.name.as_deref().unwrap_or(&self.symbol)
     }
 
+    /// Whether a pattern matches one of its names.
+    pub fn is_matched_by(&self, pattern: &Glob) -> bool {
+        let name = self.name.as_deref();
+        pattern.matches(&self.symbol) || name.is_some_and(|name| pattern.matches(name))
+    }
+
     /// Whether it is called so.
     pub fn is_called(&self, name: &str) -> bool {
         self.symbol == name || self.name.as_deref() == Some(name)
@@ -47,7 +54,7 @@ pub(crate) fn read(image: &Image, debug_file: Option<&Image>) -> Vec<Function> {
     let mut found = Vec::new();
     for tables in [Some(image), debug_file].into_iter().flatten() {
         // A table that cannot be read defines nothing.
-        let _ = read_tables(tables, &mut found);
+        let _ = read_tables(tables, elf::STT_FUNC, &mut found);
     }
     let mut seen = HashSet::new();
     let mut functions: Vec<Function> = found
@@ -81,7 +88,19 @@ fn readable(symbol: &str) -> Option<String> {
     Some(format!("{name:#}"))
 }
 
-fn read_tables(image: &Image, found: &mut Vec<(String, u64, u64)>) -> object::read::Result<()> {
+/// Whether a symbol is that of a function which chooses, when the program starts, among several
+/// implementations (`STT_GNU_IFUNC`).
+pub(crate) fn is_indirect(image: &Image, name: &str) -> bool {
+    let mut found = Vec::new();
+    let _ = read_tables(image, elf::STT_GNU_IFUNC, &mut found);
+    found.iter().any(|(symbol, ..)| symbol == name)
+}
+
+fn read_tables(
+    image: &Image,
+    wanted_type: elf::SymbolType,
+    found: &mut Vec<(String, u64, u64)>,
+) -> object::read::Result<()> {
     if !image.wide {
         return Ok(());
     }
@@ -108,7 +127,7 @@ fn read_tables(image: &Image, found: &mut Vec<(String, u64, u64)>) -> object::re
             )?;
             for symbol in table.iter() {
                 let is_function =
-                    symbol.st_type() == elf::STT_FUNC && symbol.st_shndx(endian) != elf::SHN_UNDEF;
+                    symbol.st_type() == wanted_type && symbol.st_shndx(endian) != elf::SHN_UNDEF;
                 if !is_function {
                     continue;
                 }

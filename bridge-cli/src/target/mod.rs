@@ -22,6 +22,7 @@ mod argument;
 mod argument_text;
 mod binary;
 mod debug_file;
+mod debug_sections;
 mod family;
 pub mod functions;
 mod image;
@@ -37,6 +38,7 @@ mod usdt;
 
 pub use argument::{Argument, ArgumentType};
 pub use binary::{Binary, FileId, Unfit};
+pub use debug_sections::DebugSections;
 pub(crate) use family::{descendants, is_alive, threads};
 pub use image::{Machine, Place, Segment};
 pub use maps::{Mapping, parse_maps};

@@ -8,6 +8,7 @@ use bridge::definition::knowledge::{
     Binary, EventField, FileTrouble, Files, Kernel, Member, Probeable, Prototype, Symbol, Type,
     TypeId, Types, UserParameter,
 };
+use bridge::definition::usdt_probe::UsdtSite;
 use bridge::glob::Glob;
 
 /// See `data/kernel_7_2.txt`.
@@ -301,11 +302,27 @@ impl Binary for TableBinary {
         None
     }
 
-    fn parameters(&self, _offset: u64) -> Option<Vec<UserParameter>> {
-        None
+    fn parameters(&self, _offset: u64) -> Result<Vec<UserParameter>, String> {
+        Err("nothing is known of it".to_owned())
     }
 
     fn types(&self) -> &dyn Types {
         self
+    }
+
+    fn type_name(&self, _id: TypeId) -> String {
+        "?".to_owned()
+    }
+
+    fn implementations(&self, _symbol: &str) -> Option<Vec<String>> {
+        None
+    }
+
+    fn usdt(&self, _provider: &Glob, _name: &Glob) -> Vec<UsdtSite> {
+        Vec::new()
+    }
+
+    fn inlined_into(&self, _name: &str) -> Vec<String> {
+        Vec::new()
     }
 }
