@@ -5,9 +5,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest body that is read.
-const BODY_LIMIT: usize = 64 * 1024;
+pub(crate) const BODY_LIMIT: usize = 64 * 1024;
 /// The longest header line that is read.
 const LINE_LIMIT: u64 = 8 * 1024;
 
@@ -24,6 +24,14 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// An answer, if its body is as short as those of the service are.
+    pub(crate) fn new(status: u16, body: Vec<u8>) -> io::Result<Answer> {
+        match body.len() <= BODY_LIMIT {
+            true => Ok(Answer { status, body }),
+            false => Err(damaged("a body that is too long")),
+        }
+    }
+
     /// The order number in a receipt.
     pub(crate) fn order(&self) -> Option<u64> {
         let text = std::str::from_utf8(&self.body).ok()?;
@@ -100,6 +108,7 @@ impl Connection {
     }
 }
 
-fn damaged(what: &str) -> io::Error {
+/// The service answers what it should not.
+pub(crate) fn damaged(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }

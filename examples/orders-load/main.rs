@@ -8,14 +8,16 @@
 //! Of each eight requests six order something, one looks up an order, and one asks for a charge
 //! that the service declines, so that its error paths are seen too.
 
+mod client;
 mod connection;
+mod http2;
 mod options;
 mod report;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use crate::connection::Connection;
+use crate::client::Client;
 use crate::options::Options;
 use crate::report::Report;
 
@@ -53,8 +55,8 @@ fn main() -> ExitCode {
 
 /// One connection's share of the work.
 fn drive(options: &Options, number: u32, start: Instant) -> Report {
-    let mut connection = match Connection::open(options.address) {
-        Ok(connection) => connection,
+    let mut client = match Client::open(options.address, options.http2) {
+        Ok(client) => client,
         Err(error) => return Report::broken(format!("{}: {error}", options.address)),
     };
     let mut report = Report::default();
@@ -72,9 +74,9 @@ fn drive(options: &Options, number: u32, start: Instant) -> Report {
         }
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         let answer = match (turn % 8, last_order) {
-            (3, Some(id)) => connection.get(&format!("/orders/{id}")),
-            (7, _) => connection.post("/orders", &order(turn, -1)),
-            _ => connection.post("/orders", &order(turn, 4200)),
+            (3, Some(id)) => client.get(&format!("/orders/{id}")),
+            (7, _) => client.post("/orders", &order(turn, -1)),
+            _ => client.post("/orders", &order(turn, 4200)),
         };
         match answer {
             Ok(answer) => {

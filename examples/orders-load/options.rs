@@ -5,13 +5,14 @@ use std::time::Duration;
 
 /// What `--help` prints.
 pub(crate) const HELP: &str = "\
-usage: orders-load [http://]ADDRESS:PORT [--rate N|max] [--seconds N] [--connections N]
+usage: orders-load [http://]ADDRESS:PORT [--rate N|max] [--seconds N] [--connections N] [--http2]
 
   ADDRESS        where `orders` listens; a loopback address
   --rate         requests per second, all connections together, 1 to 10000, or `max`: each
                  connection asks as soon as it was answered                 (200)
   --seconds      how long, 1 to 600                                         (5)
   --connections  1 to 64                                                    (4)
+  --http2        speaks HTTP/2 from the first byte on, without TLS
 ";
 
 /// What is to be driven, and how hard.
@@ -25,6 +26,8 @@ pub(crate) struct Options {
     pub(crate) duration: Duration,
     /// Connections, each with a thread.
     pub(crate) connections: u32,
+    /// Whether they speak HTTP/2.
+    pub(crate) http2: bool,
 }
 
 impl Options {
@@ -32,7 +35,7 @@ impl Options {
     pub(crate) fn parse(
         mut arguments: impl Iterator<Item = String>,
     ) -> Result<Option<Options>, String> {
-        let mut address = None;
+        let (mut address, mut http2) = (None, false);
         let (mut rate, mut seconds, mut connections) = (Some(200), 5, 4);
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next();
@@ -46,6 +49,7 @@ impl Options {
                 }
                 "--seconds" => seconds = bounded("--seconds", value(), 600)?,
                 "--connections" => connections = bounded("--connections", value(), 64)?,
+                "--http2" => http2 = true,
                 text => address = Some(loopback(text)?),
             }
         }
@@ -54,6 +58,7 @@ impl Options {
             rate: rate.map(f64::from),
             duration: Duration::from_secs(u64::from(seconds)),
             connections,
+            http2,
         }))
     }
 }

@@ -1,82 +1,16 @@
 //! `orders` and `orders-load`, as a user would run them.
 #![cfg(target_os = "linux")]
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+mod service;
 
-/// The service; killed and waited for when dropped.
-struct Service {
-    child: Child,
-    address: String,
-}
+use std::process::Command;
 
-impl Service {
-    fn start(arguments: &[&str]) -> Service {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_orders"))
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("orders starts");
-        let mut ready = String::new();
-        let stdout = child.stdout.take().expect("it was asked for");
-        BufReader::new(stdout)
-            .read_line(&mut ready)
-            .expect("a line");
-        let mut service = Service {
-            child,
-            address: String::new(),
-        };
-        let (address, pid) = ready
-            .trim()
-            .strip_prefix("READY http://")
-            .and_then(|rest| rest.split_once(" pid "))
-            .unwrap_or_else(|| panic!("not ready: {ready:?}"));
-        assert_eq!(pid, service.child.id().to_string());
-        service.address = address.to_owned();
-        service
-    }
-
-    fn load(&self, arguments: &[&str]) -> (bool, String) {
-        let mut load = Command::new(env!("CARGO_BIN_EXE_orders-load"));
-        let output = load
-            .arg(&self.address)
-            .args(arguments)
-            .output()
-            .expect("orders-load runs");
-        let text = String::from_utf8(output.stdout).expect("text");
-        (output.status.success(), text)
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A directory of this test's own, removed when dropped.
-struct Scratch(std::path::PathBuf);
-
-impl Scratch {
-    fn create(name: &str) -> Scratch {
-        let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
-            .join(format!("{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("the target directory can be written");
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use service::{Scratch, Service};
 
 #[test]
 fn every_request_is_answered_and_each_eighth_turn_is_declined() {
     let data = Scratch::create("orders-answers");
-    let service = Service::start(&["--data", data.0.to_str().expect("text")]);
+    let service = Service::start(&["--data", data.path()]);
     let (good, text) = service.load(&["--rate", "200", "--seconds", "1"]);
     assert!(good, "{text}");
     assert!(text.starts_with("200 answers in "), "{text}");
@@ -88,7 +22,7 @@ fn every_request_is_answered_and_each_eighth_turn_is_declined() {
 #[test]
 fn at_rate_max_a_connection_asks_as_soon_as_it_was_answered() {
     let data = Scratch::create("orders-max");
-    let service = Service::start(&["--data", data.0.to_str().expect("text"), "--no-fsync"]);
+    let service = Service::start(&["--data", data.path(), "--no-fsync"]);
     let arguments = ["--rate", "max", "--seconds", "1", "--connections", "1"];
     let (good, text) = service.load(&arguments);
     assert!(good && text.contains("(asked for max)"), "{text}");
@@ -102,9 +36,20 @@ fn at_rate_max_a_connection_asks_as_soon_as_it_was_answered() {
 }
 
 #[test]
+fn a_connection_of_either_version_of_http_is_served() {
+    let data = Scratch::create("orders-http2");
+    let service = Service::start(&["--data", data.path()]);
+    let (good, text) = service.load(&["--http2", "--rate", "64", "--seconds", "1"]);
+    assert!(good, "{text}");
+    assert!(text.starts_with("64 answers in "), "{text}");
+    // Turns 7 and 15 of each of 4 connections are declined.
+    assert!(text.contains("  402 × 8"), "{text}");
+}
+
+#[test]
 fn an_order_is_found_after_a_restart() {
     let data = Scratch::create("orders-restart");
-    let directory = data.0.to_str().expect("text");
+    let directory = data.path();
     let first = Service::start(&["--data", directory]);
     assert!(
         first
@@ -133,9 +78,8 @@ fn the_load_driver_refuses_addresses_that_are_not_this_machine_s() {
 #[test]
 fn a_service_that_is_gone_is_a_failure_of_the_load() {
     let data = Scratch::create("orders-gone");
-    let mut service = Service::start(&["--data", data.0.to_str().expect("text")]);
-    service.child.kill().expect("it runs");
-    service.child.wait().expect("it ran");
+    let mut service = Service::start(&["--data", data.path()]);
+    service.kill();
     let (good, text) = service.load(&["--seconds", "1"]);
     assert!(!good);
     assert!(text.contains("failed: "), "{text}");

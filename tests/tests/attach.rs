@@ -10,6 +10,8 @@ use tracebraid_tests::requirement::{self, Need, trial};
 mod bridge;
 #[path = "attach/command.rs"]
 mod command;
+#[path = "attach/copies.rs"]
+mod copies;
 #[path = "attach/counts.rs"]
 mod counts;
 #[path = "attach/ending.rs"]
@@ -161,6 +163,11 @@ fn main() {
             "a_tool_that_was_there_first_is_seen_from_the_first_statement_on",
             TRACEFS,
             command::probed_before_start,
+        ),
+        trial(
+            "a_program_with_two_copies_of_tracing_is_two_in_one_stream",
+            BPF,
+            copies::of_tracing,
         ),
         trial(
             "a_semaphore_is_in_a_page_that_is_mapped_once",

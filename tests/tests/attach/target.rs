@@ -23,6 +23,8 @@ pub(crate) struct Programs {
     pub(crate) addon: PathBuf,
     /// `programs/foreign`, a small one.
     pub(crate) foreign: PathBuf,
+    /// `programs/chorus`, and the library that it loads.
+    pub(crate) chorus: [PathBuf; 2],
 }
 
 /// Builds them.
@@ -38,6 +40,7 @@ pub(crate) fn built() -> &'static Programs {
             traced: built.join("traced"),
             addon: built.join("libaddon.so"),
             foreign: built.join("foreign"),
+            chorus: ["chorus", "libchorus.so"].map(|name| built.join(name)),
         }
     })
 }
@@ -53,6 +56,9 @@ pub(crate) fn build() {
         "--package",
         "foreign",
     ]));
+    // By itself: cargo would give the others its features of the SDK.
+    let mut cargo = programs::cargo("build", variant::GNU, directory());
+    programs::build(cargo.args(["--package", "chorus"]));
 }
 
 /// A running `traced`; ended when dropped.

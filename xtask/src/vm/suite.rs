@@ -207,6 +207,8 @@ pub(crate) const SUITE: &[Row] = &[
             "programs/x86_64-unknown-linux-gnu/release/traced",
             "programs/x86_64-unknown-linux-gnu/release/libaddon.so",
             "programs/x86_64-unknown-linux-gnu/release/foreign",
+            "programs/x86_64-unknown-linux-gnu/release/chorus",
+            "programs/x86_64-unknown-linux-gnu/release/libchorus.so",
         ],
     ),
 ];
