@@ -8,6 +8,7 @@
 //! benches/in_process    an event that goes to a callback                    (criterion)
 //! benches/drain         what reading the rings takes, and up to which rate
 //! benches/bridge        attaching to a thousand, and how old their lines are  generated
+//! benches/probes        probes anywhere: what a hit costs, beside other tools; idle ones; many at once
 //! benches/orders        the example service's requests, beside other tools  product, statistics
 //!           └─▶ part: entries for target/bench/summary.json, and the bars they are held against
 //! ```
