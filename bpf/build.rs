@@ -16,6 +16,9 @@ mod programs {
     const SOURCES: &[&str] = &[
         "usdt",
         "kprobe",
+        "kprobe_multi",
+        "fentry",
+        "arguments",
         "tracepoint",
         "sched",
         "process",

@@ -6,6 +6,9 @@
 
 pub(crate) const WORDS: usize = 64;
 pub(crate) const REGISTERS: usize = 34;
+/// Where `arguments.bpf.c` puts the arguments of a tracepoint, and how many at most.
+pub(crate) const FIRST_GIVEN: u16 = 21;
+pub(crate) const MOST_GIVEN: u8 = 12;
 pub(crate) const TEXTS: usize = 32;
 pub(crate) const STRING_LIMIT: usize = 4096;
 pub(crate) const CHAIN: usize = 4;

@@ -15,6 +15,7 @@ use crate::attach::tracepoint::tracefs;
 use crate::attach::user::Way;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{self, Sites};
+use crate::mechanism::{self, Mechanism};
 use crate::rights::{
     CAP_BPF, CAP_DAC_READ_SEARCH, CAP_PERFMON, CAP_SYS_ADMIN, CAP_SYS_PTRACE, CAP_SYSLOG, Rights,
     SUDO, in_initial_pid_namespace, is_refusal, lockdown, refused, sysctl,
@@ -386,6 +387,28 @@ fn programs(all: &mut Vec<Capability>) {
         why.into(),
         remedy,
     );
+    let at_return = false;
+    let ways = [
+        (
+            "kprobe_multi",
+            "many kernel functions at once",
+            Mechanism::KprobeMulti { at_return },
+            "Linux 5.18 or later with CONFIG_FPROBE; until then kprobes",
+        ),
+        (
+            "trampolines",
+            "fentry and fexit: the cheapest probes of kernel functions",
+            Mechanism::Trampoline { at_return },
+            "a kernel with CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS; until then kprobes",
+        ),
+    ];
+    for (name, purpose, way, remedy) in ways {
+        let (state, why) = match mechanism::why_not(way) {
+            None => (State::Yes, "one was attached"),
+            Some(why) => (State::No, why),
+        };
+        push(all, name, purpose, state, why.into(), remedy);
+    }
 }
 
 fn has_kprobes() -> bool {

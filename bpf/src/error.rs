@@ -72,6 +72,20 @@ impl Error {
         Error::new(ErrorKind::System, message).because(source)
     }
 
+    /// All of them as one, of the first one's kind; `None` where there are none.
+    pub(crate) fn joined(errors: Vec<Error>) -> Option<Error> {
+        if errors.len() < 2 {
+            return errors.into_iter().next();
+        }
+        let kind = errors[0].inner.kind.clone();
+        let with_cause = |error: &Error| match &error.inner.source {
+            Some(cause) => format!("{error}: {cause}"),
+            None => error.to_string(),
+        };
+        let all: Vec<String> = errors.iter().map(with_cause).collect();
+        Some(Error::new(kind, all.join("\n")))
+    }
+
     pub(crate) fn because(
         mut self,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,

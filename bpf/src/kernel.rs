@@ -12,6 +12,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
+use libbpf_rs::AsRawLibbpf as _;
+use libbpf_rs::btf::Btf;
 use libbpf_rs::libbpf_sys as sys;
 
 use crate::spec::FunctionPlace;
@@ -42,34 +44,132 @@ fn program_info(program: BorrowedFd<'_>) -> io::Result<sys::bpf_prog_info> {
     Ok(info)
 }
 
-/// Loads instructions of a program that is loaded already, under another name.
-pub(crate) fn load_copy(
-    kind: u32,
-    name: &str,
-    instructions: &[sys::bpf_insn],
-) -> io::Result<OwnedFd> {
-    let name = CString::new(name)?;
-    let mut options = sys::bpf_prog_load_opts {
-        sz: size_of::<sys::bpf_prog_load_opts>() as _,
-        ..Default::default()
-    };
-    // SAFETY: name and licence are C strings, the instructions a slice of the given length, and the
-    // options are zeroed but for their size; all outlive the call.
-    let fd = unsafe {
-        sys::bpf_prog_load(
-            kind,
+/// What the hits of one link ran into: a probe inside another one, or none free for a return. `None` where
+/// this kernel does not count it, or the link is of another kind.
+pub(crate) fn link_misses(link: BorrowedFd<'_>) -> Option<u64> {
+    let mut info = sys::bpf_link_info::default();
+    let mut length = size_of_val(&info) as u32;
+    // SAFETY: `info` is a zeroed bpf_link_info and `length` its size, as the call wants them.
+    let result = unsafe { sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &mut info, &mut length) };
+    check(result).ok()?;
+    // SAFETY: all members of these unions are plain integers, and the whole was zeroed.
+    unsafe {
+        match info.type_ {
+            sys::BPF_LINK_TYPE_KPROBE_MULTI => Some(info.__bindgen_anon_1.kprobe_multi.missed),
+            sys::BPF_LINK_TYPE_PERF_EVENT => Some(
+                info.__bindgen_anon_1
+                    .perf_event
+                    .__bindgen_anon_1
+                    .kprobe
+                    .missed,
+            ),
+            _ => None,
+        }
+    }
+}
+
+/// A function's number in type information.
+pub(crate) fn function_type(types: &Btf<'_>, name: &str) -> Option<u32> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: the handle is that of type information which lives, and the name is a C string.
+    let number = unsafe {
+        sys::btf__find_by_name_kind(
+            types.as_libbpf_object().as_ptr(),
             name.as_ptr(),
-            c"Dual BSD/GPL".as_ptr(),
-            instructions.as_ptr(),
-            instructions.len() as _,
-            &mut options,
+            sys::BTF_KIND_FUNC,
         )
     };
-    owned(fd)
+    u32::try_from(number).ok().filter(|&number| number != 0)
+}
+
+/// A program that is loaded, as more of the same are made of it.
+pub(crate) struct Blueprint<'a> {
+    kind: u32,
+    attach_type: u32,
+    name: CString,
+    instructions: &'a [sys::bpf_insn],
+    /// The type information of its object, and which of its functions are where: programs with callbacks
+    /// need both.
+    types: i32,
+    functions: *const sys::bpf_func_info,
+    functions_count: u32,
+}
+
+impl<'a> Blueprint<'a> {
+    /// Of a program of this object.
+    pub(crate) fn of(
+        object: &'a libbpf_rs::Object,
+        program: &libbpf_rs::Program<'a>,
+    ) -> io::Result<Blueprint<'a>> {
+        let raw = program.as_libbpf_object().as_ptr();
+        let name = CString::new(program.name().as_encoded_bytes())?;
+        // SAFETY: both are handles of an object that is loaded, and lives for `'a`; libbpf keeps the
+        // functions' table as long as the program.
+        let (types, functions, functions_count, attach_type) = unsafe {
+            (
+                sys::bpf_object__btf_fd(object.as_libbpf_object().as_ptr()),
+                sys::bpf_program__func_info(raw),
+                sys::bpf_program__func_info_cnt(raw),
+                sys::bpf_program__expected_attach_type(raw),
+            )
+        };
+        Ok(Blueprint {
+            kind: program.prog_type() as u32,
+            attach_type,
+            name,
+            instructions: program.insns(),
+            types,
+            functions,
+            functions_count,
+        })
+    }
+
+    /// Loads another one; of a tracing program, for the function of this number in the kernel's type
+    /// information (else 0). Instructions name maps by descriptors that close with the object.
+    pub(crate) fn load(&self, function: u32) -> io::Result<OwnedFd> {
+        let mut options = sys::bpf_prog_load_opts {
+            sz: size_of::<sys::bpf_prog_load_opts>() as _,
+            expected_attach_type: self.attach_type,
+            attach_btf_id: function,
+            ..Default::default()
+        };
+        if let Ok(types) = u32::try_from(self.types)
+            && !self.functions.is_null()
+        {
+            options.prog_btf_fd = types;
+            options.func_info = self.functions.cast();
+            options.func_info_cnt = self.functions_count;
+            options.func_info_rec_size = size_of::<sys::bpf_func_info>() as u32;
+        }
+        // SAFETY: name and licence are C strings, the instructions a slice of the given length, the
+        // table of functions has as many rows as libbpf says and lives as long as its object, which `'a`
+        // borrows; all outlive the call.
+        let fd = unsafe {
+            sys::bpf_prog_load(
+                self.kind,
+                self.name.as_ptr(),
+                c"Dual BSD/GPL".as_ptr(),
+                self.instructions.as_ptr(),
+                self.instructions.len() as _,
+                &mut options,
+            )
+        };
+        owned(fd)
+    }
 }
 
 /// The smallest program there is, to ask the kernel whether it knows a kind.
 pub(crate) fn load_trivial(kind: u32, attach_type: u32, flags: u32) -> io::Result<OwnedFd> {
+    load_trivial_for(kind, attach_type, flags, 0)
+}
+
+/// The same for a function of the kernel, by its number in the type information.
+pub(crate) fn load_trivial_for(
+    kind: u32,
+    attach_type: u32,
+    flags: u32,
+    function: u32,
+) -> io::Result<OwnedFd> {
     let mut instructions = [sys::bpf_insn::default(); 2];
     instructions[0].code = 0xb7; // r0 = 0
     instructions[1].code = 0x95; // exit
@@ -77,9 +177,11 @@ pub(crate) fn load_trivial(kind: u32, attach_type: u32, flags: u32) -> io::Resul
         sz: size_of::<sys::bpf_prog_load_opts>() as _,
         expected_attach_type: attach_type,
         prog_flags: flags,
+        attach_btf_id: function,
         ..Default::default()
     };
-    // SAFETY: as in `load_copy`.
+    // SAFETY: name and licence are C strings, the instructions an array of the given length, and the
+    // options zeroed but for size and numbers; all outlive the call.
     let fd = unsafe {
         sys::bpf_prog_load(
             kind,
@@ -155,6 +257,67 @@ pub(crate) fn link_uprobe_multi(
             &options,
         )
     };
+    owned(fd)
+}
+
+/// One link for these kernel functions, each with its cookie; `at_return`: when they return.
+pub(crate) fn link_kprobe_multi<'a>(
+    program: BorrowedFd<'_>,
+    functions: impl IntoIterator<Item = (&'a str, u64)>,
+    at_return: bool,
+) -> io::Result<OwnedFd> {
+    let (mut names, mut cookies) = (Vec::new(), Vec::new());
+    for (name, cookie) in functions {
+        names.push(CString::new(name)?);
+        cookies.push(cookie);
+    }
+    let mut symbols: Vec<*const libc::c_char> = names.iter().map(|name| name.as_ptr()).collect();
+    let mut options = sys::bpf_link_create_opts {
+        sz: size_of::<sys::bpf_link_create_opts>() as _,
+        ..Default::default()
+    };
+    options.__bindgen_anon_1.kprobe_multi = sys::bpf_link_create_opts__bindgen_ty_1__bindgen_ty_2 {
+        flags: if at_return {
+            sys::BPF_F_KPROBE_MULTI_RETURN
+        } else {
+            0
+        },
+        cnt: symbols.len() as u32,
+        syms: symbols.as_mut_ptr(),
+        cookies: cookies.as_ptr(),
+        ..Default::default()
+    };
+    // SAFETY: both arrays have `cnt` elements (they are filled together), the symbols are C strings that
+    // `names` keeps; all outlive the call, which copies them.
+    let fd = unsafe {
+        sys::bpf_link_create(
+            program.as_raw_fd(),
+            0,
+            sys::BPF_TRACE_KPROBE_MULTI,
+            &options,
+        )
+    };
+    owned(fd)
+}
+
+/// Runs a tracing program at the function it was loaded for.
+pub(crate) fn link_trampoline(
+    program: BorrowedFd<'_>,
+    cookie: u64,
+    at_return: bool,
+) -> io::Result<OwnedFd> {
+    let mut options = sys::bpf_link_create_opts {
+        sz: size_of::<sys::bpf_link_create_opts>() as _,
+        ..Default::default()
+    };
+    options.__bindgen_anon_1.tracing =
+        sys::bpf_link_create_opts__bindgen_ty_1__bindgen_ty_4 { cookie };
+    let kind = match at_return {
+        true => sys::BPF_TRACE_FEXIT,
+        false => sys::BPF_TRACE_FENTRY,
+    };
+    // SAFETY: an open descriptor; the options are zeroed but for size and cookie.
+    let fd = unsafe { sys::bpf_link_create(program.as_raw_fd(), 0, kind, &options) };
     owned(fd)
 }
 

@@ -53,7 +53,8 @@
 //!
 //! `spec` and `record` build without clang (`default-features = false`). `plan` turns a spec into
 //! what the kernel side knows: numbered entries, locations, places of arguments. `maps` and
-//! `load` make the maps and load the programs of `bpf/*.bpf.c`, `attach/` links them, `ring` and `counters` read what they
+//! `load` make the maps and load the programs of `bpf/*.bpf.c`, `mechanism` chooses how a kernel function is reached,
+//! `attach/` links them, `ring` and `counters` read what they
 //! write, `decode` makes records of it. `cost` asks what programs took. `family` keeps the set of processes where children are followed. `bpf/abi.h` is the only thing that C and Rust share.
 //! [`capability`] knows what this machine allows.
 
@@ -85,7 +86,11 @@ mod load;
 #[cfg(feature = "load")]
 mod maps;
 #[cfg(feature = "load")]
+mod mechanism;
+#[cfg(feature = "load")]
 mod memory;
+#[cfg(feature = "load")]
+mod misses;
 #[cfg(feature = "load")]
 mod plan;
 #[cfg(feature = "load")]
@@ -103,6 +108,8 @@ pub use cost::{Cost, Metering};
 pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "load")]
 pub use family::Family;
+#[cfg(feature = "load")]
+pub use mechanism::{Chosen, Mechanism};
 #[cfg(feature = "load")]
 pub use memory::now;
 #[cfg(feature = "load")]

@@ -15,7 +15,7 @@ use libbpf_rs::{MapHandle, OpenObject, PrintLevel};
 
 use crate::capability;
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel;
+use crate::kernel::Blueprint;
 use crate::maps::Maps;
 use crate::rights;
 
@@ -35,6 +35,15 @@ mod skeleton {
     }
     pub(super) mod kprobe {
         include!(concat!(env!("OUT_DIR"), "/kprobe.skel.rs"));
+    }
+    pub(super) mod kprobe_multi {
+        include!(concat!(env!("OUT_DIR"), "/kprobe_multi.skel.rs"));
+    }
+    pub(super) mod fentry {
+        include!(concat!(env!("OUT_DIR"), "/fentry.skel.rs"));
+    }
+    pub(super) mod arguments {
+        include!(concat!(env!("OUT_DIR"), "/arguments.skel.rs"));
     }
     pub(super) mod tracepoint {
         include!(concat!(env!("OUT_DIR"), "/tracepoint.skel.rs"));
@@ -65,6 +74,8 @@ pub(crate) struct Program {
 pub(crate) enum Object {
     Usdt,
     Kprobe,
+    KprobeMulti,
+    Arguments,
     Tracepoint,
     Sched,
     Process,
@@ -119,6 +130,20 @@ pub(crate) fn with(
             copies,
             maps,
         ),
+        Object::KprobeMulti => load(
+            skeleton::kprobe_multi::KprobeMultiSkelBuilder::default(),
+            storage,
+            names,
+            copies,
+            maps,
+        ),
+        Object::Arguments => load(
+            skeleton::arguments::ArgumentsSkelBuilder::default(),
+            storage,
+            names,
+            copies,
+            maps,
+        ),
         Object::Tracepoint => load(
             skeleton::tracepoint::TracepointSkelBuilder::default(),
             storage,
@@ -162,11 +187,79 @@ fn load<'obj, B: SkelBuilder<'obj>>(
     storage: &'obj mut MaybeUninit<OpenObject>,
     names: &[&str],
     copies: usize,
-    (shared, constants): (&Shared, &Constants),
+    maps: (&Shared, &Constants),
 ) -> Result<BTreeMap<String, Program>> {
     let messages = Messages::listen();
-    let what = || format!("the BPF programs {}", names.join(", "));
-    let refused = |error| refused_load(&what(), error, &messages.take());
+    let open = open(builder, storage, names, maps, &messages)?;
+    let refused = |error| refused_load(&what(names), error, &messages.take());
+    let skeleton = open.load().map_err(refused)?;
+    let mut loaded = BTreeMap::new();
+    for program in skeleton.object().progs() {
+        let name = program.name().to_string_lossy().into_owned();
+        if names.contains(&name.as_str()) {
+            let fd = program
+                .as_fd()
+                .try_clone_to_owned()
+                .map_err(|error| Error::system("cannot keep a BPF program", error))?;
+            let copies = Blueprint::of(skeleton.object(), &program)
+                .and_then(|blueprint| (0..copies).map(|_| blueprint.load(0)).collect())
+                .map_err(|error| {
+                    let message = format!("the kernel refused a copy of the BPF program {name}");
+                    Error::new(ErrorKind::Load, message).because(error)
+                })?;
+            loaded.insert(name, Program { fd, copies });
+        }
+    }
+    Ok(loaded)
+}
+
+/// A program of the object of trampolines for each of these functions, which are numbers in the kernel's type
+/// information. What a function's is refused for is that function's alone.
+///
+/// # Errors
+/// No such program can be loaded at all; `template` is a function that it is tried with.
+pub(crate) fn trampolines(
+    name: &str,
+    template: &str,
+    functions: &[u32],
+    maps: &Maps,
+) -> Result<Vec<std::io::Result<OwnedFd>>> {
+    let messages = Messages::listen();
+    let mut storage = MaybeUninit::uninit();
+    let builder = skeleton::fentry::FentrySkelBuilder::default();
+    let maps = (&maps.shared, &maps.constants);
+    let mut open = open(builder, &mut storage, &[name], maps, &messages)?;
+    let refused = |error| refused_load(&what(&[name]), error, &messages.take());
+    for mut program in open.open_object_mut().progs_mut() {
+        if program.name() == name {
+            program
+                .set_attach_target(0, Some(template.to_owned()))
+                .map_err(refused)?;
+        }
+    }
+    let skeleton = open.load().map_err(refused)?;
+    let mut programs = skeleton.object().progs();
+    let program = programs
+        .find(|program| program.name() == name)
+        .ok_or_else(|| Error::new(ErrorKind::Load, format!("there is no program {name}")))?;
+    let blueprint = Blueprint::of(skeleton.object(), &program)
+        .map_err(|error| Error::system("cannot copy a BPF program", error))?;
+    Ok(functions.iter().map(|&it| blueprint.load(it)).collect())
+}
+
+fn what(names: &[&str]) -> String {
+    format!("the BPF programs {}", names.join(", "))
+}
+
+/// Opens an object: with the session's maps and constants, and of its programs only the named ones.
+fn open<'obj, B: SkelBuilder<'obj>>(
+    builder: B,
+    storage: &'obj mut MaybeUninit<OpenObject>,
+    names: &[&str],
+    (shared, constants): (&Shared, &Constants),
+    messages: &Messages,
+) -> Result<B::Output> {
+    let refused = |error| refused_load(&what(names), error, &messages.take());
     let mut open = builder.open(storage).map_err(refused)?;
     let object = open.open_object_mut();
     for mut map in object.maps_mut() {
@@ -188,27 +281,7 @@ fn load<'obj, B: SkelBuilder<'obj>>(
         let wanted = names.iter().any(|name| program.name() == *name);
         program.set_autoload(wanted);
     }
-    let skeleton = open.load().map_err(refused)?;
-    let mut loaded = BTreeMap::new();
-    for program in skeleton.object().progs() {
-        let name = program.name().to_string_lossy().into_owned();
-        if names.contains(&name.as_str()) {
-            let fd = program
-                .as_fd()
-                .try_clone_to_owned()
-                .map_err(|error| Error::system("cannot keep a BPF program", error))?;
-            // The instructions name maps by descriptors that close with the object.
-            let copies = (0..copies)
-                .map(|_| kernel::load_copy(program.prog_type() as u32, &name, program.insns()))
-                .collect::<std::io::Result<Vec<OwnedFd>>>()
-                .map_err(|error| {
-                    let message = format!("the kernel refused a copy of the BPF program {name}");
-                    Error::new(ErrorKind::Load, message).because(error)
-                })?;
-            loaded.insert(name, Program { fd, copies });
-        }
-    }
-    Ok(loaded)
+    Ok(open)
 }
 
 fn refused_load(what: &str, error: libbpf_rs::Error, messages: &str) -> Error {
@@ -324,11 +397,19 @@ mod tests {
             deepest <= 48,
             "a function uses {deepest} bytes of stack; 48 are safe"
         );
-        let of_functions = self::deepest(include_bytes!(concat!(env!("OUT_DIR"), "/kprobe.bpf.o")));
-        assert!(
-            of_functions <= 48,
-            "a function uses {of_functions} bytes of stack; 48 are safe"
-        );
+        let of_functions: [&[u8]; 4] = [
+            include_bytes!(concat!(env!("OUT_DIR"), "/kprobe.bpf.o")),
+            include_bytes!(concat!(env!("OUT_DIR"), "/kprobe_multi.bpf.o")),
+            include_bytes!(concat!(env!("OUT_DIR"), "/fentry.bpf.o")),
+            include_bytes!(concat!(env!("OUT_DIR"), "/arguments.bpf.o")),
+        ];
+        for object in of_functions {
+            let deepest = self::deepest(object);
+            assert!(
+                deepest <= 48,
+                "a function uses {deepest} bytes of stack; 48 are safe"
+            );
+        }
         // The scheduler's programs hold whole records there, which the kernel's guard allows.
         assert!(self::deepest(include_bytes!(concat!(env!("OUT_DIR"), "/sched.bpf.o"))) > 48);
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::attach::user::Way;
-use crate::attach::{function, raw, tracepoint, user};
+use crate::attach::{arguments, function, raw, tracepoint, user};
 use crate::capability;
 use crate::cost::{Cost, Meter};
 use crate::counters::Counters;
@@ -16,7 +16,9 @@ use crate::family::Family;
 use crate::kernel;
 use crate::load::{self, Object, Program};
 use crate::maps::Maps;
+use crate::mechanism::Chosen;
 use crate::memory::now;
+use crate::misses::Guarded;
 use crate::plan::{Entry, Plan};
 use crate::record::{Lost, LostReason, Record};
 use crate::ring::Ring;
@@ -47,6 +49,7 @@ pub struct Session {
     user_links: Vec<OwnedFd>,
     kernel_links: Vec<OwnedFd>,
     programs: Vec<Guarded>,
+    chosen: Vec<Chosen>,
     rings: Vec<Ring>,
     counters: Counters,
     entries: Vec<Entry>,
@@ -61,16 +64,6 @@ pub struct Session {
     losses_at: u64,
     misses_at: Instant,
     misses_before: u64,
-}
-
-/// A program under the kernel's recursion guard.
-#[derive(Debug)]
-struct Guarded {
-    fd: OwnedFd,
-    probes: Vec<ProbeId>,
-    misses: u64,
-    /// Whether this kernel counts them.
-    counted: bool,
 }
 
 /// What a [drain](Session::drain) did.
@@ -136,6 +129,7 @@ impl Session {
             user_links: Vec::new(),
             kernel_links: Vec::new(),
             programs: Vec::new(),
+            chosen: Vec::new(),
             cpus: rings.iter().map(|ring| ring.cpu).collect(),
             rings,
             counters,
@@ -230,10 +224,10 @@ impl Session {
         let (after, before) = (self.misses_before, now());
         self.misses_at = Instant::now();
         self.misses_before = before;
-        for program in self.programs.iter_mut().filter(|program| program.counted) {
-            let misses = kernel::recursion_misses(program.fd.as_fd())
+        for program in &mut self.programs {
+            let count = program
+                .take()
                 .map_err(|error| Error::system("cannot ask for a BPF program's misses", error))?;
-            let count = misses.wrapping_sub(std::mem::replace(&mut program.misses, misses));
             if count == 0 {
                 continue;
             }
@@ -257,6 +251,7 @@ impl Session {
     pub fn detach(&mut self) {
         self.user_links.clear();
         self.kernel_links.clear();
+        self.programs.iter_mut().for_each(Guarded::detach);
     }
 
     /// Detaches, waits for programs that still run, and hands out all that is left, so that then
@@ -318,7 +313,7 @@ impl Session {
         for program in &self.programs {
             for probe in &program.probes {
                 if let Some(count) = counts.get_mut(probe) {
-                    count.missed = program.counted.then_some(program.misses);
+                    count.missed = program.of_each();
                 }
             }
         }
@@ -341,6 +336,11 @@ impl Session {
         })
     }
 
+    /// How each probe of a kernel function, and of a tracepoint's arguments, was attached.
+    pub fn chosen(&self) -> &[Chosen] {
+        &self.chosen
+    }
+
     fn attach_kernel(&mut self, plan: &Plan, maps: &Maps) -> Result<()> {
         let wanted = raw::wanted(plan);
         for object in [Object::Sched, Object::Process, Object::Syscalls] {
@@ -358,12 +358,9 @@ impl Session {
                 self.kernel_links.push(raw::attach(wanted, &program)?);
                 let served = raw::probes(plan, wanted.program);
                 self.meters.push(Meter::new(&program.fd, served)?);
-                self.programs.push(Guarded {
-                    fd: program.fd,
-                    probes: vec![wanted.probe],
-                    misses: 0,
-                    counted: true,
-                });
+                let probes = vec![wanted.probe];
+                self.programs
+                    .push(Guarded::program(program.fd, probes, true));
             }
         }
         if plan.tracepoints.is_empty() {
@@ -382,28 +379,23 @@ impl Session {
             let probes = plan.entries[wanted.entry as usize].probes.iter();
             let probes: Vec<ProbeId> = probes.map(|&(id, _)| id).collect();
             self.meters.push(Meter::new(&fd, probes.clone())?);
-            self.programs.push(Guarded {
-                fd,
-                probes,
-                misses: 0,
-                counted,
-            });
+            self.programs.push(Guarded::program(fd, probes, counted));
         }
         Ok(())
     }
 
     fn attach_functions(&mut self, plan: &Plan, maps: &Maps) -> Result<()> {
-        if plan.functions.is_empty() {
-            return Ok(());
+        if !plan.functions.is_empty() {
+            let attached = function::attach(&plan.functions, maps)?;
+            self.programs.extend(attached.guarded);
+            self.meters.extend(attached.meters);
+            self.chosen.extend(attached.chosen);
         }
-        let name = "kernel_function";
-        let mut programs = load::programs(Object::Kprobe, &[name], 0, maps)?;
-        let program = load::take(&mut programs, name)?;
-        let served = plan.probes_of(plan.functions.iter().map(|function| function.location));
-        self.meters.push(Meter::new(&program.fd, served)?);
-        for function in &plan.functions {
-            self.kernel_links
-                .push(function::attach(function, program.fd.as_fd())?);
+        for tracepoint in &plan.raw_tracepoints {
+            let (guarded, meter, chosen) = arguments::attach(tracepoint, maps)?;
+            self.programs.push(guarded);
+            self.meters.push(meter);
+            self.chosen.push(chosen);
         }
         Ok(())
     }

@@ -16,6 +16,8 @@ pub struct Spec {
     pub user: Vec<UserProbe>,
     /// Probes in kernel functions.
     pub functions: Vec<FunctionProbe>,
+    /// Tracepoints by the arguments that they are handed.
+    pub raw_tracepoints: Vec<RawTracepointProbe>,
     /// Kernel tracepoints whose payload is copied as their `format` file describes it.
     pub tracepoints: Vec<TracepointProbe>,
     /// Events that are recorded as typed data from raw tracepoints.
@@ -34,6 +36,7 @@ impl Spec {
     pub fn is_empty(&self) -> bool {
         self.user.is_empty()
             && self.functions.is_empty()
+            && self.raw_tracepoints.is_empty()
             && self.tracepoints.is_empty()
             && self.kernel.is_empty()
     }
@@ -91,6 +94,11 @@ pub struct Program {
 pub enum Step {
     /// Begins anew: a register, plus so many bytes.
     Register(Register, i64),
+    /// Begins anew: the function's Nth argument, from 0, as it was at the entry; of a [`FunctionProbe`].
+    /// Functions take six in registers.
+    Argument(u8),
+    /// Begins anew: the Nth argument, from 0, of a [`RawTracepointProbe`]; at most 12.
+    Given(u8),
     /// Begins anew: a constant.
     Constant(u64),
     /// Begins anew: the run-time address of the probed place (of the function, at its return), plus so
@@ -206,8 +214,21 @@ pub struct FunctionProbe {
     pub id: ProbeId,
     /// Where.
     pub place: FunctionPlace,
+    /// What is known of it.
+    pub seat: Seat,
     /// What to fetch there, or when the function returns.
     pub program: Program,
+}
+
+/// What it is about a function that decides how it can be probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seat {
+    /// It is part of the kernel, and, as far as is known, ftrace can trace it.
+    Traced,
+    /// It is in a module, which must be free to go.
+    Module,
+    /// It has no place for ftrace.
+    Untraced,
 }
 
 /// A place in the kernel's code.
@@ -217,6 +238,17 @@ pub enum FunctionPlace {
     Symbol(String, u64),
     /// An address.
     Address(u64),
+}
+
+/// A tracepoint of the kernel's code, whether it has an event or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawTracepointProbe {
+    /// Its number.
+    pub id: ProbeId,
+    /// Such as `sched_switch`.
+    pub name: String,
+    /// What to fetch.
+    pub program: Program,
 }
 
 /// A kernel tracepoint, by category and name.

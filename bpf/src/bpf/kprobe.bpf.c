@@ -1,29 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Probes in kernel functions, at any instruction and at the return. They never sleep: memory of the
- * process that is not there is a fault.
+ * Probes in kernel functions, at any instruction and at the return.
  */
 #include "shared.bpf.h"
-
-/* User and kernel addresses do not overlap: the sign tells them apart. */
-static __always_inline long read_user(void *to, __u32 size, __u64 address)
-{
-	if ((__s64)address >= 0)
-		return bpf_probe_read_user(to, size, (void *)address);
-	return bpf_probe_read_kernel(to, size, (void *)address);
-}
-
-static __always_inline long read_string(char *to, __u32 limit, __u64 address)
-{
-	if ((__s64)address >= 0)
-		return bpf_probe_read_user_str(to, limit, (void *)address);
-	return bpf_probe_read_kernel_str(to, limit, (void *)address);
-}
-
-static __always_inline long read_cold_text(char *to, __u64 address)
-{
-	return -1;
-}
+#include "kernel_memory.bpf.h"
 
 #define is_hit_wanted is_kernel_wanted
 #include "probe.bpf.h"

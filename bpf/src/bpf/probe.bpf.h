@@ -285,8 +285,17 @@ static __noinline int only_count(__u32 index)
 	return 0;
 }
 
-/* Does what the locations of one address say. */
-static __always_inline int hit(const void *ctx, __u32 index)
+/* What a user probe's or kprobe's program is handed: pt_regs. */
+static __always_inline int gather_registers(struct scratch *scratch, void *ctx)
+{
+	bpf_probe_read_kernel(scratch->registers, settings.registers * 8, ctx);
+	if (settings.fetch_room)
+		scratch->function = bpf_get_func_ip(ctx);
+	return 0;
+}
+
+/* Does what the locations of one address say, over registers as `gather` finds them. */
+static __always_inline int hit_with(void *ctx, __u32 index, int (*gather)(struct scratch *, void *))
 {
 	struct scratch *scratch;
 
@@ -295,11 +304,8 @@ static __always_inline int hit(const void *ctx, __u32 index)
 	if (settings.count_only)
 		return only_count(index);
 	scratch = scratch_get((__u32)bpf_get_current_pid_tgid());
-	if (scratch) {
-		bpf_probe_read_kernel(scratch->registers, settings.registers * 8, ctx);
-		if (settings.fetch_room)
-			scratch->function = bpf_get_func_ip((void *)ctx);
-	}
+	if (scratch)
+		gather(scratch, ctx);
 	for (__u32 i = 0; i < ABI_CHAIN; i++) {
 		struct location *at = bpf_map_lookup_elem(&locations, &index);
 
@@ -318,6 +324,11 @@ static __always_inline int hit(const void *ctx, __u32 index)
 	if (scratch)
 		scratch_put(scratch);
 	return 0;
+}
+
+static __always_inline int hit(void *ctx, __u32 index)
+{
+	return hit_with(ctx, index, gather_registers);
 }
 
 #endif

@@ -1,15 +1,65 @@
-//! Places in the kernel's code.
+//! Places in the kernel's code, and tracepoints by their arguments.
 
 use super::Plan;
-use super::place::check_program;
+use super::place::{ARGUMENTS, check_program};
 use crate::error::{Error, Result};
-use crate::spec::{Fetch, FunctionPlace, Spec};
+use crate::spec::{Fetch, FunctionPlace, ProbeId, Program, Register, Seat, Spec, Step};
 
 /// A place in the kernel's code. `location` is its cookie.
 #[derive(Debug)]
 pub(crate) struct Function {
+    pub(crate) probe: ProbeId,
     pub(crate) place: FunctionPlace,
+    pub(crate) seat: Seat,
     pub(crate) at_return: bool,
+    pub(crate) needs: Needs,
+    pub(crate) location: u32,
+}
+
+/// What a fetch program takes of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Needs {
+    /// Arguments, and at a return what is returned.
+    Call,
+    /// Registers in which arguments are handed over, by their names.
+    ArgumentRegisters,
+    /// Any others, or the stack.
+    Registers,
+    /// At a return, arguments of the entry.
+    EntryArguments,
+    /// At a return, arguments of the entry and registers: nobody has both.
+    Both,
+}
+
+impl Needs {
+    fn of(program: &Program) -> Needs {
+        let at_return = program.at_return;
+        let of_step = |step: &Step| match step {
+            Step::Argument(_) if at_return => Needs::EntryArguments,
+            // The address, and what is returned.
+            Step::Register(Register::Rip, _) => Needs::Call,
+            Step::Register(Register::Rax, _) if at_return => Needs::Call,
+            Step::Register(register, _) if !at_return && ARGUMENTS.contains(register) => {
+                Needs::ArgumentRegisters
+            }
+            Step::Register(..) => Needs::Registers,
+            _ => Needs::Call,
+        };
+        let all = || program.steps.iter().map(of_step);
+        match all().max() {
+            Some(Needs::EntryArguments) if all().any(|needs| needs == Needs::Registers) => {
+                Needs::Both
+            }
+            most => most.unwrap_or(Needs::Call),
+        }
+    }
+}
+
+/// A tracepoint of the kernel's code. `location` is a constant of its program.
+#[derive(Debug)]
+pub(crate) struct RawTracepoint {
+    pub(crate) probe: ProbeId,
+    pub(crate) name: String,
     pub(crate) location: u32,
 }
 
@@ -21,11 +71,54 @@ impl Plan {
             let fetch = Fetch::Program(probe.program.clone());
             let location = self.chain(vec![(fetch, vec![(probe.id, 0)])]);
             self.functions.push(Function {
+                probe: probe.id,
                 place: probe.place.clone(),
+                seat: probe.seat,
                 at_return: probe.program.at_return,
+                needs: Needs::of(&probe.program),
+                location,
+            });
+        }
+        for probe in &spec.raw_tracepoints {
+            check_program(&probe.program)
+                .map_err(|what| Error::bad_spec(format!("{}: {what}", probe.name)))?;
+            let fetch = Fetch::Program(probe.program.clone());
+            let location = self.chain(vec![(fetch, vec![(probe.id, 0)])]);
+            self.raw_tracepoints.push(RawTracepoint {
+                probe: probe.id,
+                name: probe.name.clone(),
                 location,
             });
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn needs(at_return: bool, steps: &[Step]) -> Needs {
+        Needs::of(&Program {
+            steps: steps.to_vec(),
+            at_return,
+        })
+    }
+
+    #[test]
+    fn what_a_program_takes_of_a_call_is_the_most_that_a_step_takes() {
+        let di = Step::Register(Register::Rdi, 0);
+        let ax = Step::Register(Register::Rax, 0);
+        let ip = Step::Register(Register::Rip, -1);
+        let argument = Step::Argument(1);
+        assert_eq!(needs(false, &[ip, Step::Store, argument]), Needs::Call);
+        assert_eq!(needs(false, &[argument, di]), Needs::ArgumentRegisters);
+        assert_eq!(needs(false, &[di, ax]), Needs::Registers);
+        assert_eq!(needs(true, &[Step::Function(0), ip, ax]), Needs::Call);
+        // What the registers of arguments hold at a return is no argument.
+        assert_eq!(needs(true, &[di]), Needs::Registers);
+        assert_eq!(needs(true, &[argument, ax]), Needs::EntryArguments);
+        assert_eq!(needs(true, &[argument, di]), Needs::Both);
+        assert_eq!(needs(true, &[]), Needs::Call);
     }
 }

@@ -9,7 +9,7 @@ mod kernel;
 mod place;
 mod user;
 
-pub(crate) use function::Function;
+pub(crate) use function::{Function, Needs, RawTracepoint};
 pub(crate) use kernel::{Calls, Tracepoint};
 pub(crate) use user::{Binary, Site};
 
@@ -35,6 +35,7 @@ pub(crate) struct Plan {
     pub(crate) places: Vec<abi::Place>,
     pub(crate) binaries: Vec<Binary>,
     pub(crate) functions: Vec<Function>,
+    pub(crate) raw_tracepoints: Vec<RawTracepoint>,
     pub(crate) tracepoints: Vec<Tracepoint>,
     /// Entry of each event with a record of its own, by `abi` number.
     pub(crate) events: [u32; abi::EVENTS],
@@ -94,6 +95,7 @@ impl Plan {
             places: Vec::new(),
             binaries: Vec::new(),
             functions: Vec::new(),
+            raw_tracepoints: Vec::new(),
             tracepoints: Vec::new(),
             events: [abi::NO_ENTRY; abi::EVENTS],
             enter: None,
@@ -123,16 +125,6 @@ impl Plan {
     fn entry(&mut self, probes: Vec<(ProbeId, u32)>, shape: Shape) -> u32 {
         self.entries.push(Entry { probes, shape });
         self.entries.len() as u32 - 1
-    }
-
-    /// Whose the locations are.
-    pub(crate) fn probes_of(&self, locations: impl Iterator<Item = u32>) -> Vec<ProbeId> {
-        let entries = locations.filter_map(|location| {
-            let entry = self.locations.get(location as usize)?.entry;
-            self.entries.get(entry as usize)
-        });
-        let probes = entries.flat_map(|entry| entry.probes.iter().map(|&(id, _)| id));
-        probes.collect()
     }
 
     /// Lays the fetches of one address in a row; returns the index of the first.

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::abi;
 use crate::error::{Error, Result};
 use crate::registers;
-use crate::spec::{Argument, Fetch, Location, Place, Program, Step};
+use crate::spec::{Argument, Fetch, Location, Place, Program, Register, Step};
 
 pub(super) fn check(file: &Path, location: &Location) -> Result<()> {
     let refuse = |what: String| {
@@ -55,10 +55,28 @@ pub(super) fn check(file: &Path, location: &Location) -> Result<()> {
     Ok(())
 }
 
+/// The registers in which a function of the kernel takes its first arguments.
+pub(crate) const ARGUMENTS: [Register; 6] = [
+    Register::Rdi,
+    Register::Rsi,
+    Register::Rdx,
+    Register::Rcx,
+    Register::R8,
+    Register::R9,
+];
+
 /// What of a fetch program cannot be.
 pub(super) fn check_program(program: &Program) -> std::result::Result<(), String> {
     if program.steps.len() > usize::from(u16::MAX) {
         return Err(format!("{} steps", program.steps.len()));
+    }
+    let beyond = program.steps.iter().find_map(|step| match *step {
+        Step::Argument(number) if usize::from(number) >= ARGUMENTS.len() => Some(number),
+        Step::Given(number) if number >= abi::MOST_GIVEN => Some(number),
+        _ => None,
+    });
+    if let Some(number) = beyond {
+        return Err(format!("argument {number}, which is in no register"));
     }
     let mut sizes = program.steps.iter().filter_map(|step| match step {
         Step::StoreMemory { size, .. } => Some(usize::from(*size)),
@@ -169,6 +187,19 @@ pub(super) fn step(step: &Step) -> abi::Place {
         Step::Register(register, displacement) => abi::Place {
             base: registers::word(register).unwrap_or(abi::NO_REGISTER),
             ..with(abi::STEP_REGISTER, displacement)
+        },
+        Step::Argument(number) => {
+            let register = ARGUMENTS.get(usize::from(number));
+            abi::Place {
+                base: register
+                    .and_then(|&register| registers::word(register))
+                    .unwrap_or(abi::NO_REGISTER),
+                ..with(abi::STEP_REGISTER, 0)
+            }
+        }
+        Step::Given(number) => abi::Place {
+            base: abi::FIRST_GIVEN + u16::from(number),
+            ..with(abi::STEP_REGISTER, 0)
         },
         Step::Constant(value) => with(abi::STEP_CONSTANT, value as i64),
         Step::Function(displacement) => with(abi::STEP_FUNCTION, displacement),

@@ -21,6 +21,7 @@ mod pump;
 mod recorder;
 mod stay;
 mod wake;
+mod ways;
 mod whom;
 mod writer;
 

@@ -14,7 +14,7 @@ use super::pump::{Finished, Pump};
 use super::recorder::FlightRecorder;
 use super::wake::{Wake, Waker};
 use super::writer::{Finish, Writer};
-use super::{Ended, Note, Recorder, whom};
+use super::{Ended, Note, Recorder, ways, whom};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, What};
 use crate::filter::Filters;
@@ -157,7 +157,8 @@ impl Attached {
         self.filters += filters.len();
         self.has_filters |= !filters.is_empty() || recorded.iter().any(|it| it.filter.is_some());
         if !probes.is_empty() {
-            self.probe(probes, decoders, filters, &binaries)?;
+            let ways = self.probe(probes, decoders, filters, &binaries)?;
+            ways.into_iter().for_each(|line| say(Note::Detail(line)));
         }
         drop(binaries);
         // After the kernel's events are there: what the kernel did between two events of the program must
@@ -173,14 +174,14 @@ impl Attached {
         Ok(())
     }
 
-    /// Starts a session of probes.
+    /// Starts a session of probes; gives how those of kernel functions were attached, in words.
     fn probe(
         &mut self,
         probes: Spec,
         decoders: Decoders,
         filters: Filters,
         binaries: &[Binary],
-    ) -> Result<()> {
+    ) -> Result<Vec<String>> {
         self.follow
             .as_ref()
             .map_or(Ok(()), |follow| whom::check_numbers(follow.process()))?;
@@ -208,8 +209,9 @@ impl Attached {
             };
             binaries.iter().fold(error, shown)
         })?;
+        let ways = ways::describe(rings.chosen(), &self.names);
         self.pump.add(rings);
-        Ok(())
+        Ok(ways)
     }
 
     /// Who evaluates filters, where there are any.

@@ -184,10 +184,12 @@ impl AllBtf {
                 }
                 1 => {
                     let data = word(12)?;
+                    // Kernels before 6.2 are compiled with a signed `char`, later ones with an unsigned one.
+                    let is_char = self.name(file, word(0)?) == Some("char");
                     Type::Integer {
                         bits: data & 0xff,
                         bit_offset: data >> 16 & 0xff,
-                        signed: data >> 24 & 1 == 1,
+                        signed: data >> 24 & 1 == 1 && !is_char,
                     }
                 }
                 2 => Type::Pointer(same_file(id, value)),

@@ -72,9 +72,10 @@ pub fn compile(definition: &Definition, kernel: &dyn Kernel) -> Result<Compiled,
     // In the kernel it stands one byte behind the probe, as behind a breakpoint.
     let behind = i64::from(definition.kind != Kind::File && !definition.is_return);
     let ip = spec::Step::Register(Register::Rip, -behind);
-    let first = match definition.is_return {
-        true => vec![spec::Step::Function(0), ip],
-        false => vec![ip],
+    let first = match (definition.kind, definition.is_return) {
+        (Kind::Tracepoint, _) => vec![spec::Step::Constant(stub(definition, kernel))],
+        (_, true) => vec![spec::Step::Function(0), ip],
+        (_, false) => vec![ip],
     };
     let addresses = first.len();
     for address in first {
@@ -83,7 +84,7 @@ pub fn compile(definition: &Definition, kernel: &dyn Kernel) -> Result<Compiled,
     let mut arguments = definition
         .arguments
         .iter()
-        .map(|argument| one(argument, offset, kernel, &mut steps))
+        .map(|argument| one(argument, (definition.kind, offset), kernel, &mut steps))
         .collect::<Result<Vec<Read>, String>>()?;
     for read in &mut arguments {
         read.is_signed = definition.kind == Kind::File && read.value.is_number_with_sign();
@@ -98,19 +99,29 @@ pub fn compile(definition: &Definition, kernel: &dyn Kernel) -> Result<Compiled,
     })
 }
 
-/// The registers in which a function of the kernel takes its first arguments.
-const ARGUMENTS: [Register; 6] = [
-    Register::Rdi,
-    Register::Rsi,
-    Register::Rdx,
-    Register::Rcx,
-    Register::R8,
-    Register::R9,
-];
+/// Arguments that a function of the kernel takes in registers.
+const IN_REGISTERS: u32 = 6;
+/// The most that a tracepoint has.
+const OF_TRACEPOINT: u32 = 12;
+
+/// The address that the kernel gives for hits of a tracepoint: that of a function which is there for it, behind
+/// the `endbr64`. 0 where it may not be seen, or the kernel (before 6.10) has no such function.
+fn stub(definition: &Definition, kernel: &dyn Kernel) -> u64 {
+    let Place::Symbol { symbol, .. } = &definition.place else {
+        return 0;
+    };
+    let found = kernel
+        .tracepoint_function(symbol)
+        .and_then(|name| kernel.symbols(None, &name).into_iter().next());
+    found.map_or(0, |found| match kernel.is_entry(&found, 4) {
+        true => found.address + 4,
+        false => found.address,
+    })
+}
 
 fn one(
     argument: &Argument,
-    offset: u64,
+    place: (Kind, u64),
     kernel: &dyn Kernel,
     steps: &mut Vec<spec::Step>,
 ) -> Result<Read, String> {
@@ -129,12 +140,12 @@ fn one(
     if let Some(length) = &argument.length {
         source = Source::Sized;
         for step in length.steps() {
-            fetch(step, argument, offset, kernel, steps)?;
+            fetch(step, argument, place, kernel, steps)?;
         }
     }
     if !matches!(source, Source::Comm | Source::Constant(_)) {
         for step in argument.program.steps() {
-            fetch(step, argument, offset, kernel, steps)?;
+            fetch(step, argument, place, kernel, steps)?;
         }
     }
     Ok(Read {
@@ -148,7 +159,7 @@ fn one(
 fn fetch(
     step: &Step,
     argument: &Argument,
-    offset: u64,
+    (kind, offset): (Kind, u64),
     kernel: &dyn Kernel,
     steps: &mut Vec<spec::Step>,
 ) -> Result<(), String> {
@@ -176,15 +187,36 @@ fn fetch(
             None => steps.push(spec::Step::StoreText(offset)),
             Some(count) => texts(count, steps),
         },
-        Step::Argument(number) => match ARGUMENTS.get(number as usize) {
-            Some(&register) => steps.push(spec::Step::Register(register, 0)),
-            None => {
-                // Above the return address, which is on top of the stack.
-                let above = i64::from(number) - ARGUMENTS.len() as i64 + 1;
-                steps.push(spec::Step::Register(Register::Rsp, 0));
-                steps.push(spec::Step::Read(8 * above));
+        // The first one is the tracepoint's own.
+        Step::Argument(number) if kind == Kind::Tracepoint => {
+            match number
+                .checked_sub(1)
+                .filter(|number| *number < OF_TRACEPOINT)
+            {
+                Some(number) => steps.push(spec::Step::Given(number as u8)),
+                None => {
+                    return Err(format!(
+                        "{}: tracepoints have no such argument",
+                        argument.name
+                    ));
+                }
             }
-        },
+        }
+        Step::Argument(number) | Step::EntryArgument(number) if number < IN_REGISTERS => {
+            steps.push(spec::Step::Argument(number as u8));
+        }
+        Step::Argument(number) => {
+            // Above the return address, which is on top of the stack.
+            let above = i64::from(number - IN_REGISTERS) + 1;
+            steps.push(spec::Step::Register(Register::Rsp, 0));
+            steps.push(spec::Step::Read(8 * above));
+        }
+        Step::EntryArgument(_) => {
+            return Err(format!(
+                "{}: arguments of the entry that are on the stack are not kept for a return probe",
+                argument.name
+            ));
+        }
         Step::Symbol { name } => match address_of(kernel, &name) {
             Ok(0) => {
                 return Err(format!(
@@ -195,12 +227,6 @@ fn fetch(
             Err(_) => return Err(format!("there is no kernel symbol {name}")),
         },
         Step::StoreSymbol => steps.push(spec::Step::Store),
-        Step::EntryArgument(_) => {
-            return Err(format!(
-                "{}: arguments of the entry are not kept for a return probe by this version",
-                argument.name
-            ));
-        }
         // Of event probes, or no step of their own.
         Step::EventField(_)
         | Step::SymbolAddress

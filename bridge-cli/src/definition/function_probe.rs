@@ -136,8 +136,9 @@ fn verify(parse: &mut Parse<'_>, definition: &Definition) -> Result<(), Errno> {
     {
         return Ok(());
     }
-    if found.is_empty() {
-        kernel_probe::unknown(parse, symbol);
+    match found.is_empty() {
+        true => kernel_probe::unknown(parse, symbol),
+        false => kernel_probe::why_not(parse, Probeable::NoTrace),
     }
     parse.fail(0, Code::BadProbeAddr, Errno::Einval)
 }

@@ -11,7 +11,7 @@
 //! are "not known", and attaching finds out.
 
 use std::cell::OnceCell;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -160,6 +160,23 @@ impl KernelHere {
             modules.into_iter().for_each(add);
             all
         })
+    }
+
+    /// The module that a function is in, if it is in one and nowhere else.
+    pub(crate) fn module_of(&self, function: &str) -> Option<String> {
+        let mut rows = self.all().named(function).filter(|row| row.is_code());
+        let module = rows.next()?.module.as_deref()?;
+        rows.next().is_none().then(|| module.to_owned())
+    }
+
+    /// Whether ftrace has a place at the beginning of a function; `None`: not known.
+    pub(crate) fn is_traced(&self, function: &str) -> Option<bool> {
+        let traceable = self.traceable()?;
+        // Of several names of one place ftrace lists one.
+        let is_listed = |row: &Row| traceable.contains(&*row.name);
+        let has_place =
+            |row: &Row| is_listed(row) || self.all().at(row.address).iter().any(is_listed);
+        Some(self.all().named(function).any(has_place))
     }
 
     /// Functions that ftrace can trace, where that can be read.
@@ -323,11 +340,19 @@ impl Kernel for KernelHere {
     }
 
     fn matching_functions(&self, pattern: &Glob) -> Vec<String> {
-        let names: BTreeSet<&str> = self
-            .function_names()
-            .filter(|name| pattern.matches(name))
-            .collect();
-        names.into_iter().map(str::to_owned).collect()
+        let rows = self.all().rows.iter().filter(|row| row.is_code());
+        let mut names: BTreeMap<&str, Option<&Row>> = BTreeMap::new();
+        for row in rows.filter(|row| pattern.matches(&row.name)) {
+            // What has two places cannot be told apart by its name.
+            names
+                .entry(&row.name)
+                .and_modify(|only| *only = None)
+                .or_insert(Some(row));
+        }
+        let only = names.into_values().flatten();
+        only.filter(|row| self.probeable(row) == Probeable::Yes)
+            .map(|row| row.name.to_string())
+            .collect()
     }
 }
 

@@ -167,6 +167,23 @@ fn validate(parse: &mut Parse<'_>, symbol: &str) -> Result<(), Errno> {
     }
 }
 
+/// Remarks on why a function cannot be probed.
+pub(super) fn why_not(parse: &mut Parse<'_>, probeable: Probeable) {
+    parse.remark(match probeable {
+        Probeable::Yes => return,
+        Probeable::Blacklisted => {
+            "it is on the blacklist of kprobes: probing it could stop the machine; \
+            its callers can be probed"
+                .to_owned()
+        }
+        Probeable::NoTrace => {
+            "it is no code, or was built so that nothing can be traced there (notrace, \
+            noinstr, __init): its callers can be probed"
+                .to_owned()
+        }
+    });
+}
+
 /// Remarks on what resembles a symbol that there is not.
 pub(super) fn unknown(parse: &mut Parse<'_>, symbol: &str) {
     let name = symbol.split_once(':').map_or(symbol, |(_, name)| name);
@@ -174,6 +191,13 @@ pub(super) fn unknown(parse: &mut Parse<'_>, symbol: &str) {
     if let Some(suggestion) = nearest::suggestion(&near) {
         parse.remark(format!("there is no kernel function {name}: {suggestion}"));
     }
+    if parse.kernel.prototype(name).is_none() {
+        return;
+    }
+    parse.remark(format!(
+        "{name} is in the kernel's type information and has no code of its own: it was inlined wherever it is \
+         called"
+    ));
 }
 
 /// What the kernel looks at when it sets the probe; `false` where that could not be looked at.
@@ -198,6 +222,7 @@ fn register(parse: &mut Parse<'_>, definition: &Definition) -> Result<bool, Errn
         .as_ref()
         .is_some_and(|found| found.probeable == Probeable::NoTrace)
     {
+        why_not(parse, Probeable::NoTrace);
         return parse.fail(0, Code::FailRegProbe, Errno::Einval);
     }
     match resolve_symbols(kernel, definition) {
@@ -213,6 +238,7 @@ fn register(parse: &mut Parse<'_>, definition: &Definition) -> Result<bool, Errn
         return parse.fail(0, Code::BadInsnBndry, Errno::Eilseq);
     }
     if found.probeable == Probeable::Blacklisted {
+        why_not(parse, Probeable::Blacklisted);
         return parse.fail(0, Code::FailRegProbe, Errno::Einval);
     }
     if offset == 0 {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use tracebraid_bpf::spec::{Fetch, FunctionPlace, FunctionProbe, Location, UserProbe};
+use tracebraid_bpf::spec::{
+    Fetch, FunctionPlace, FunctionProbe, Location, RawTracepointProbe, Seat, UserProbe,
+};
 
 use super::{Resolved, Resolver};
 use crate::definition::compile::Compiled;
@@ -36,6 +38,8 @@ pub struct Written {
 pub(super) struct Ready {
     definition: Definition,
     compiled: Compiled,
+    /// Of a kernel function.
+    seat: Seat,
     /// What names addresses of the kernel, where it is one there.
     symbols: Option<Arc<Symbols>>,
 }
@@ -73,12 +77,14 @@ impl Resolver {
             }
         }
         let mut ready = Vec::new();
-        for definition in reader.finish().into_definitions() {
+        for mut definition in reader.finish().into_definitions() {
+            let seat = seat(&mut definition, &kernel);
             match compile::compile(&definition, &kernel) {
                 Ok(compiled) => ready.push(Ready {
                     symbols: (definition.kind != Kind::File).then(|| Arc::clone(&symbols)),
                     definition,
                     compiled,
+                    seat,
                 }),
                 Err(why) => {
                     let message = format!("-e {}: {why}", definition.text);
@@ -105,11 +111,22 @@ impl Resolver {
             let Ready {
                 definition,
                 compiled,
+                seat,
                 symbols,
             } = one;
             let program = compiled.program.clone();
             let decoder = Decoder::definition(&definition, compiled, symbols);
             self.read_filters_of(&definition, decoder.probe(), &mut refusals, resolved);
+            if let (Kind::Tracepoint, Place::Symbol { symbol, .. }) =
+                (definition.kind, &definition.place)
+            {
+                let name = symbol.clone();
+                resolved.warnings.extend(definition.warnings);
+                let id = resolved.add(&mut self.next, decoder, Vec::new());
+                let probe = RawTracepointProbe { id, name, program };
+                resolved.spec.raw_tracepoints.push(probe);
+                continue;
+            }
             let function = match &definition.place {
                 Place::Symbol { symbol, offset } => {
                     Some(FunctionPlace::Symbol(symbol.clone(), *offset))
@@ -120,10 +137,12 @@ impl Resolver {
             if let Some(place) = function {
                 resolved.warnings.extend(definition.warnings);
                 let id = resolved.add(&mut self.next, decoder, Vec::new());
-                resolved
-                    .spec
-                    .functions
-                    .push(FunctionProbe { id, place, program });
+                resolved.spec.functions.push(FunctionProbe {
+                    id,
+                    place,
+                    seat,
+                    program,
+                });
                 continue;
             }
             let Place::File {
@@ -204,6 +223,26 @@ impl Resolver {
     }
 }
 
+/// What is known of the function that a definition names. One of a module is named with it from here on.
+fn seat(definition: &mut Definition, kernel: &KernelHere) -> Seat {
+    let Place::Symbol { symbol, .. } = &mut definition.place else {
+        return Seat::Traced;
+    };
+    if definition.kind == Kind::Tracepoint {
+        return Seat::Traced;
+    }
+    if !symbol.contains(':')
+        && let Some(module) = kernel.module_of(symbol)
+    {
+        *symbol = format!("{module}:{symbol}");
+    }
+    match symbol.contains(':') {
+        true => Seat::Module,
+        false if kernel.is_traced(symbol) == Some(false) => Seat::Untraced,
+        false => Seat::Traced,
+    }
+}
+
 /// The file that a path means, as the definitions were judged by it.
 fn open(path: &str, target: Option<&Process>) -> Result<Binary> {
     let place = FilesHere::of_process(target).place(path);
@@ -223,12 +262,11 @@ fn not_attachable(place: &str, definition: &Definition) -> Option<Error> {
         let message = format!("{place}: {} cannot be probed: {obstacle}", definition.place);
         return Some(Error::new(ErrorKind::Usage, message));
     }
-    if !matches!(definition.kind, Kind::Tracepoint | Kind::Event) {
+    if definition.kind != Kind::Event {
         return None;
     }
     let message = format!(
-        "{place}: {}: probes at tracepoints and events are checked (bridge-cli probe), and not attached by \
-         this version",
+        "{place}: {}: probes at events are checked (bridge-cli probe), and not attached by this version",
         definition.place
     );
     Some(

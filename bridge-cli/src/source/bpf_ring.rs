@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use tracebraid_bpf::record::{Lost, Record};
 use tracebraid_bpf::spec::{ProbeId, Spec};
-use tracebraid_bpf::{ErrorKind as BpfErrorKind, Family, Options as SessionOptions, Session};
+use tracebraid_bpf::{
+    Chosen, ErrorKind as BpfErrorKind, Family, Options as SessionOptions, Session,
+};
 
 use super::decode::Decoders;
 use super::{Cost, Count, LostPlaces, Rings, Share, note_loss};
@@ -75,6 +77,11 @@ impl BpfRings {
             places: BTreeMap::new(),
             warnings: Vec::new(),
         })
+    }
+
+    /// How probes of kernel functions were attached.
+    pub fn chosen(&self) -> &[Chosen] {
+        self.session.chosen()
     }
 
     /// The events of the records that were drained last, with the CPU whose ring each was in.

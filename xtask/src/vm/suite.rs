@@ -126,7 +126,6 @@ impl Row {
         }
     }
 
-    #[expect(dead_code, reason = "for programs that take long by their nature")]
     const fn limit(self, seconds: u32) -> Row {
         Row {
             limit: seconds,
@@ -197,6 +196,7 @@ pub(crate) const SUITE: &[Row] = &[
     Row::test("bridge-cli", "cli_launch"),
     Row::test("bridge-cli", "stat_counts"),
     Row::test("bridge-cli", "cli_bad_input"),
+    Row::test("bridge-cli", "attach_mechanisms").limit(600),
     Row::test("bridge-cli", "ring_attach"),
     Row::test("bridge-cli", "ring_threads"),
     Row::test("bridge-cli", "ring_children"),

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * Entries and returns of kernel functions through BPF trampolines: one copy of a program a function, the
+ * cheapest way, and the one that has a call's arguments at its return. It knows arguments and what is
+ * returned, and no registers.
+ */
+#include "shared.bpf.h"
+#include "kernel_memory.bpf.h"
+
+#define is_hit_wanted is_kernel_wanted
+#include "probe.bpf.h"
+#include "function.bpf.h"
+
+static __noinline int gather_arguments(struct scratch *scratch, void *ctx)
+{
+	/* Those that the function does not have are left as they are, and no definition names them. */
+	bpf_get_func_arg(ctx, 0, &scratch->registers[WORD_ARGUMENT_0]);
+	bpf_get_func_arg(ctx, 1, &scratch->registers[WORD_ARGUMENT_1]);
+	bpf_get_func_arg(ctx, 2, &scratch->registers[WORD_ARGUMENT_2]);
+	bpf_get_func_arg(ctx, 3, &scratch->registers[WORD_ARGUMENT_3]);
+	bpf_get_func_arg(ctx, 4, &scratch->registers[WORD_ARGUMENT_4]);
+	bpf_get_func_arg(ctx, 5, &scratch->registers[WORD_ARGUMENT_5]);
+	return 0;
+}
+
+static __always_inline int gather_entry(struct scratch *scratch, void *ctx)
+{
+	scratch->function = bpf_get_func_ip(ctx);
+	gather_arguments(scratch, ctx);
+	return enter_function(scratch);
+}
+
+/* Words of the trampoline's frame that are looked at. */
+#define FRAME 16
+
+/* The kernel's code is above. */
+#define TEXT 0xffffffff80000000ull
+
+/*
+ * Behind the arguments the trampoline keeps, upwards: what is returned, the caller's frame pointer, where it
+ * goes on in the function if that has called it (since 6.19 it jumps), and where the function goes back to.
+ * That is a habit of x86-64's, no promise, so that it is believed only if it is an address of code.
+ */
+static __noinline int find_caller(struct scratch *scratch, __u64 count)
+{
+	__u64 *words = scratch->registers;
+	__u64 behind = words[(count + 2) & (FRAME - 1)];
+
+	if (behind - scratch->function < 16)
+		behind = words[(count + 3) & (FRAME - 1)];
+	scratch->kept = count < FRAME - 3 && behind >= TEXT ? behind : 0;
+	return 0;
+}
+
+static __always_inline int gather_return(struct scratch *scratch, void *ctx)
+{
+	scratch->function = bpf_get_func_ip(ctx);
+	scratch->kept = 0;
+	if (!bpf_probe_read_kernel(scratch->registers, FRAME * 8, ctx))
+		find_caller(scratch, bpf_get_func_arg_cnt(ctx));
+	gather_arguments(scratch, ctx);
+	bpf_get_func_ret(ctx, &scratch->registers[WORD_RETURNED]);
+	scratch->registers[WORD_POINTER] = scratch->kept;
+	return 0;
+}
+
+SEC("fentry")
+int function_entry(void *ctx)
+{
+	return hit_with(ctx, bpf_get_attach_cookie(ctx), gather_entry);
+}
+
+SEC("fexit")
+int function_return(void *ctx)
+{
+	return hit_with(ctx, bpf_get_attach_cookie(ctx), gather_return);
+}
