@@ -5,8 +5,6 @@ mod ring_stream;
 mod support;
 
 use std::collections::BTreeMap;
-use std::thread;
-use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use ring_program::{Program, seq, tid};
@@ -21,7 +19,6 @@ fn main() {
             let attached = attach(&program, &[]);
             let children = program.ask("go");
             assert_eq!(children.split(' ').count(), 3);
-            thread::sleep(Duration::from_millis(100));
             let ran = attached.stop(Signal::SIGINT);
             assert_eq!(
                 seqs(&ran, "app:tick"),
@@ -37,7 +34,6 @@ fn main() {
                 let mut program = Program::start("forker");
                 let attached = attach(&program, &["--follow"]);
                 let children = program.ask("go");
-                thread::sleep(Duration::from_millis(100));
                 let ran = attached.stop(Signal::SIGINT);
                 let mut of: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
                 for line in ran.events("app:tick") {
@@ -60,7 +56,6 @@ fn main() {
                 let mut program = Program::start("family");
                 let attached = attach(&program, &["--follow"]);
                 let child: u32 = program.ask("go").parse().unwrap();
-                thread::sleep(Duration::from_millis(100));
                 let ran = attached.stop(Signal::SIGINT);
                 let of = |first: u64| -> Vec<(u32, u64)> {
                     let lines = ran.events("app:tick").into_iter();

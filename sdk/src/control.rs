@@ -88,6 +88,7 @@ pub fn init_with(options: Options) -> Result<()> {
         Error::new(ErrorKind::Thread, "the helper thread could not be started").because(cause)
     })?;
     ring::service::await_bridge();
+    ring::service::await_follower();
     taken
 }
 

@@ -305,15 +305,13 @@ pub(super) fn program(name: &str, arguments: &[&str]) {
             for seq in 10..20 {
                 tick(seq);
             }
-            say(&children
-                .iter()
-                .map(i32::to_string)
-                .collect::<Vec<_>>()
-                .join(" "));
+            let pids: Vec<String> = children.iter().map(i32::to_string).collect();
             children.into_iter().for_each(wait);
             for seq in 20..30 {
                 tick(seq);
             }
+            // All of it has been recorded.
+            say(&pids.join(" "));
             step();
         }
         // A child that initialises itself, and one that starts another program.
@@ -325,7 +323,6 @@ pub(super) fn program(name: &str, arguments: &[&str]) {
                 for seq in 0..10 {
                     tick(5000 + seq);
                 }
-                thread::sleep(Duration::from_millis(50));
             });
             wait(own);
             let status = Command::new("/proc/self/exe")
@@ -343,7 +340,6 @@ pub(super) fn program(name: &str, arguments: &[&str]) {
             for seq in 0..10 {
                 tick(7000 + seq);
             }
-            thread::sleep(Duration::from_millis(50));
         }
         // Many children that fire nothing, and some that fire.
         "storm" => {

@@ -7,7 +7,7 @@
 //!                                                     nobody's:   erase what was wanted  (Turn::Forget)
 //!          ─▶ switch sites ─▶ ANSWERED = the request it had taken, wake ─▶ wait while BELL is as heard
 //! ```
-//! Three things could go wrong, and do not:
+//! Four things could go wrong, and do not:
 //!
 //! * **A request between the helper's look and its sleep.** The helper notes the bell before it looks, and
 //!   the kernel puts it to sleep only while the bell is what was noted.
@@ -17,6 +17,8 @@
 //!   that a helper still has wishes in force. A reader that finds it set asks first and awaits the answer:
 //!   having answered under the new lock, the helper has erased what it had to, and will erase nothing more
 //!   as long as the lock is held.
+//! * **A reader that has the lock and has not written yet what it wants.** Only what is asked is served: a
+//!   child of fork goes on with what its parent's reader wanted until its own has asked.
 //!
 //! Nothing here waits: the caller's futex calls do, on [`Words::bell`], [`Words::answered`] and
 //! [`Words::flushed`].
@@ -73,7 +75,7 @@ pub fn has_come_to(word: u32, number: u32) -> bool {
 /// What a helper is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Nothing: what is wanted is in force.
+    /// Nothing: what was asked is in force.
     Rest,
     /// Nothing: nobody has the lock. Requests are answered, for theirs is served by there being nobody.
     Nobody,
@@ -92,6 +94,7 @@ pub struct Helper {
     /// The request that was answered last.
     answered: AtomicU32,
     serving: AtomicBool,
+    has_answered: AtomicBool,
 }
 
 impl Helper {
@@ -103,6 +106,7 @@ impl Helper {
             taken: AtomicU32::new(0),
             answered: AtomicU32::new(0),
             serving: AtomicBool::new(false),
+            has_answered: AtomicBool::new(false),
         }
     }
 
@@ -114,6 +118,7 @@ impl Helper {
             taken: AtomicU32::new(0),
             answered: AtomicU32::new(0),
             serving: AtomicBool::new(false),
+            has_answered: AtomicBool::new(false),
         }
     }
 
@@ -150,7 +155,7 @@ impl Helper {
                 false => Turn::Nobody,
             };
         }
-        if asked == self.answered.load(Ordering::Relaxed) && self.serving.load(Ordering::Relaxed) {
+        if asked == self.answered.load(Ordering::Relaxed) {
             return Turn::Rest;
         }
         self.serving.store(true, Ordering::Relaxed);
@@ -168,17 +173,21 @@ impl Helper {
     /// Answers the request that the last turn took. Whether [`Words::answered`] is to be woken.
     pub fn answer(&self, words: &Words<'_>) -> bool {
         let taken = self.taken.load(Ordering::Relaxed);
-        self.answered.store(taken, Ordering::Release);
+        self.answered.store(taken, Ordering::Relaxed);
+        if taken != 0 {
+            self.has_answered.store(true, Ordering::Release);
+        }
         words.answered.swap(taken, Ordering::AcqRel) != taken
     }
 
-    /// Whether any request was ever answered. Of any thread.
+    /// Whether any request was ever answered, of this region or an earlier one. Of any thread.
     pub fn has_answered(&self) -> bool {
-        self.answered.load(Ordering::Acquire) != 0
+        self.has_answered.load(Ordering::Acquire)
     }
 
-    /// Begins to serve another region, of which nothing is in force.
+    /// Begins to serve another region, of which nothing was asked.
     pub fn begin_anew(&self) {
+        self.answered.store(0, Ordering::Relaxed);
         self.serving.store(false, Ordering::Relaxed);
     }
 }

@@ -287,6 +287,7 @@ fn make(page: &'static Page, setup: &Setup) -> io::Result<&'static Rings> {
             let inherited = Rings::new(parent, setup, Group::Children);
             super::introduce(&inherited, true);
             thread::forget();
+            service::be_followed(parent);
         }
     }
     // SAFETY: nobody reads the place before READY, and only this thread is making it.
@@ -363,11 +364,15 @@ fn region_of(setup: &Setup) -> io::Result<Region> {
         },
     }
     .encode();
-    // SAFETY: the header area is at least this long, and nobody else knows the region yet. What is wanted is
-    // written too, so that the page is there: children only look at it.
+    // A reader may see the memfd as soon as there is one: the first word says that the others are there.
+    let (first, others) = header.split_at(8);
+    // SAFETY: the header area is at least this long and 8-aligned, and nobody writes it yet but this thread.
+    // What is wanted is written too, so that the page is there: children only look at it.
     unsafe {
-        ptr::copy_nonoverlapping(header.as_ptr(), region.header(), header.len());
+        ptr::copy_nonoverlapping(others.as_ptr(), region.header().add(8), others.len());
         region.header().add(region::WANTED).write_volatile(0);
+        let first = u64::from_ne_bytes(first.try_into().unwrap_or_default());
+        AtomicU64::from_ptr(region.header().cast()).store(first, Ordering::Release);
     }
     Ok(region)
 }

@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tracebraid_ring::requests::{Helper, Turn, Words};
@@ -67,8 +67,33 @@ pub(super) fn begin_anew() {
     STATE.begin_anew();
 }
 
-/// How long a program that a bridge has started waits for that bridge to have its rings.
+/// How long a program that a bridge has started, or a child that it follows, waits for that bridge to have
+/// its rings.
 const ATTACH: Duration = Duration::from_secs(2);
+
+/// The region whose reader this process has told of its own; null: none.
+static FOLLOWED_BY: AtomicPtr<Region> = AtomicPtr::new(ptr::null_mut());
+
+/// This process, a child of fork, has told the reader of its parent's region that it has one of its own now.
+pub(super) fn be_followed(parent: &'static Region) {
+    FOLLOWED_BY.store(ptr::from_ref(parent).cast_mut(), Ordering::Release);
+}
+
+/// Waits for the bridge that follows this child, so that it gets the first event, however soon the child
+/// ends. A bridge that is gone is not waited for.
+pub(crate) fn await_follower() {
+    let parent = FOLLOWED_BY.swap(ptr::null_mut(), Ordering::AcqRel);
+    // SAFETY: a region is never unmapped.
+    let (Some(parent), Some(rings)) = (unsafe { parent.as_ref() }, page::current()) else {
+        return;
+    };
+    // Where this process has closed the descriptor nobody can tell.
+    let is_read = || parent.has_file() && is_owned(parent);
+    let end = Instant::now() + ATTACH;
+    while !is_owned(rings.region) && is_read() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
 
 /// Waits for the bridge that has started this program (`bridge-cli attach -- CMD` says so in the
 /// environment variable `TRACEBRAID_ATTACH`: its pid, and `,follow` where it wants the programs too that

@@ -124,7 +124,8 @@ impl SdkRings {
         let is_target = pid == self.target;
         for (path, id) in find::of_process(pid) {
             let is_known = self.regions.iter().any(|region| region.id == id);
-            if is_known || self.refused.contains(&id) {
+            // Refused for good is only what is whole.
+            if is_known || self.refused.contains(&id) || !shared::Shared::is_made(&path) {
                 continue;
             }
             // A child of fork has its parent's region too.

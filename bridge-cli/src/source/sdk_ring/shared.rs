@@ -127,6 +127,24 @@ impl Shared {
         })
     }
 
+    /// Whether a region is there to be looked at. Its program may just be making it: the first word of its
+    /// header is the last that is written. That takes no time, but it may have been interrupted.
+    pub(super) fn is_made(path: &Path) -> bool {
+        let deadline = Instant::now() + LOOK;
+        loop {
+            let mut first = [0; 8];
+            let read = File::open(path).and_then(|file| file.read_at(&mut first, 0));
+            // What cannot be read is for somebody else to say.
+            if read.map_or(true, |read| read == first.len() && first != [0; 8]) {
+                return true;
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// The process that a region belongs to, as that process numbers itself.
     pub(super) fn owner(path: &Path) -> Option<u32> {
         Shared::header_of(path).map(|header| header.pid)
@@ -488,4 +506,25 @@ fn lock(file: &File, kind: libc::c_int) -> io::Result<bool> {
 fn wake(word: &AtomicU32) {
     // SAFETY: a mapped, aligned word shared with the target.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_that_is_being_made_is_none_yet() {
+        let path = std::env::temp_dir().join(format!("tracebraid-made-{}", std::process::id()));
+        let is_made = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            Shared::is_made(&path)
+        };
+        assert!(!is_made(b""));
+        assert!(!is_made(&[0; 4096]));
+        assert!(is_made(&region::MAGIC.to_le_bytes()));
+        // What it is else is for who takes it to say.
+        assert!(is_made(b"anything else"));
+        fs::remove_file(&path).unwrap();
+        assert!(Shared::is_made(&path));
+    }
 }

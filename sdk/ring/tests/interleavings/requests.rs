@@ -197,6 +197,7 @@ fn hand_over(second: impl Fn(&World) + Send + Sync + 'static) {
         let world = World::new();
         world.set_owner(FIRST);
         world.wanted.store(FIRST, Ordering::Relaxed);
+        world.words().ask();
         world.look();
         assert_eq!(world.in_force.load(Ordering::Relaxed), FIRST);
         beside_a_helper(&world, |world| {
@@ -226,12 +227,30 @@ fn a_reader_that_would_not_ask_first_might_have_its_wishes_erased() {
     hand_over(|world| world.want(SECOND));
 }
 
+/// As in a child of fork, where the wishes of its parent's reader are in force, and that reader comes.
+#[test]
+fn a_reader_that_has_the_lock_and_has_not_asked_takes_nothing_out_of_force() {
+    model(2, || {
+        let world = World::new();
+        world.in_force.store(FIRST, Ordering::Relaxed);
+        beside_a_helper(&world, |world| {
+            world.set_owner(FIRST);
+            // The helper may look right now, for its time is up.
+            world.wake();
+            assert_eq!(world.in_force.load(Ordering::Relaxed), FIRST);
+            world.want(FIRST);
+            assert_eq!(world.in_force.load(Ordering::Relaxed), FIRST);
+        });
+    });
+}
+
 #[test]
 fn a_program_whose_reader_is_gone_is_off_and_says_that_nothing_is_being_erased() {
     model(2, || {
         let world = World::new();
         world.set_owner(FIRST);
         world.wanted.store(FIRST, Ordering::Relaxed);
+        world.words().ask();
         world.look();
         beside_a_helper(&world, |world| {
             world.set_owner(0);
