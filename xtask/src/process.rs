@@ -169,6 +169,20 @@ impl Running {
         }
     }
 
+    /// The CPU time that it has had; 0 after its end.
+    pub(crate) fn cpu_time(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid()));
+        let ticks = stat.ok().and_then(|stat| {
+            // utime and stime, counted behind the name, which may hold blanks.
+            let (_, words) = stat.rsplit_once(") ")?;
+            let mut times = words.split(' ').skip(11);
+            let mut next = || times.next()?.parse::<u64>().ok();
+            Some(next()? + next()?)
+        });
+        // USER_HZ is 100 on every architecture that this runs on.
+        Duration::from_millis(10 * ticks.unwrap_or(0))
+    }
+
     /// Whether it has ended.
     ///
     /// # Errors

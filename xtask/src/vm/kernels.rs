@@ -5,11 +5,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::suite::Machine;
 use crate::error::Error;
-use crate::process;
+use crate::process::{self, Running};
 
 /// Pauses before a mirror that failed is asked again: it may be busy.
 const PAUSES: [Duration; 3] = [
@@ -25,15 +25,19 @@ const NO_MIRROR: i32 = 3;
 pub(crate) struct Kernels(PathBuf);
 
 impl Kernels {
-    /// Fetches what is missing of the kernels of these machines.
+    /// Fetches what is missing of the kernels of these machines, until the end, if there is one.
     ///
     /// # Errors
     /// One is not here and cannot be fetched.
-    pub(crate) fn fetch(machines: &[&Machine], target: &Path) -> Result<Kernels, Error> {
+    pub(crate) fn fetch(
+        machines: &[&Machine],
+        target: &Path,
+        end: Option<Instant>,
+    ) -> Result<Kernels, Error> {
         let given = std::env::var_os("TRACEBRAID_KERNELS").map(PathBuf::from);
         let kernels = Kernels(given.clone().unwrap_or_else(|| cache(target)));
         if given.is_none() {
-            kernels.ask_mirror(machines)?;
+            kernels.ask_mirror(machines, end)?;
         }
         for machine in machines {
             let image = kernels.image(machine);
@@ -60,7 +64,7 @@ impl Kernels {
         text.map_or_else(|_| "of unknown version".into(), |text| text.trim().into())
     }
 
-    fn ask_mirror(&self, machines: &[&Machine]) -> Result<(), Error> {
+    fn ask_mirror(&self, machines: &[&Machine], end: Option<Instant>) -> Result<(), Error> {
         let mut wanted: Vec<&str> = machines.iter().map(|machine| machine.kernel).collect();
         wanted.sort_unstable();
         wanted.dedup();
@@ -69,9 +73,14 @@ impl Kernels {
             let mut script = Command::new("tests/vm/kernels.sh");
             script.arg(&self.0).args(&wanted);
             process::show(&script);
-            let status = script
-                .status()
-                .map_err(Error::doing("tests/vm/kernels.sh"))?;
+            let mut running = Running::start(&mut script)?;
+            while !running.has_ended()? {
+                if end.is_some_and(|end| Instant::now() >= end) {
+                    return Err(Error::failed("kernels cannot be fetched in time"));
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            let status = running.wait()?;
             if status.success() {
                 return Ok(());
             }

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -41,10 +41,14 @@ pub(crate) struct Options {
     machines: Vec<String>,
     /// Only test executables whose names hold this.
     only: Option<String>,
+    /// Guests that still run then are ended.
+    within: Option<Duration>,
+    /// Of what programs print only what failed is shown.
+    quiet: bool,
 }
 
 impl Options {
-    /// From the command line: `[--on MACHINE]… [NAME]`.
+    /// From the command line: `[--on MACHINE]… [--within MINUTES] [--quiet] [NAME]`.
     ///
     /// # Errors
     /// It makes no sense.
@@ -65,6 +69,13 @@ impl Options {
                         }
                     }
                 }
+                "--within" => match words.next().and_then(|minutes| minutes.parse::<u32>().ok()) {
+                    Some(minutes) => {
+                        options.within = Some(Duration::from_secs(60 * u64::from(minutes)))
+                    }
+                    None => return Err(Error::usage("--within takes a number of minutes")),
+                },
+                "--quiet" => options.quiet = true,
                 name if !name.starts_with('-') && options.only.is_none() => {
                     options.only = Some(name.to_owned());
                 }
@@ -120,7 +131,12 @@ pub(crate) fn run(options: &Options) -> Result<(), Error> {
 fn tests(options: &Options) -> Result<Outcome, Error> {
     let (machines, rows) = (options.machines(), options.rows()?);
     let target = absolute(&cargo::target_directory()?)?;
-    let kernels = match setup::emulation().and_then(|()| Kernels::fetch(&machines, &target)) {
+    let run = guest::Run {
+        end: options.within.map(|within| Instant::now() + within),
+        quiet: options.quiet,
+    };
+    let fetched = setup::emulation().and_then(|()| Kernels::fetch(&machines, &target, run.end));
+    let kernels = match fetched {
         Ok(kernels) => kernels,
         Err(error) if crate::test::is_required("vm") => return Err(error),
         Err(error) => return Ok(Outcome::Ignored(error.to_string())),
@@ -152,7 +168,8 @@ fn tests(options: &Options) -> Result<Outcome, Error> {
                             let suite = executables.suite(&rows).into_bytes();
                             let files = [("/vm/suite", suite), ("/vm/dummy.ko", module)];
                             image::with_files(&archive, &files, stage, &own)?;
-                            guest::run(machine, &kernels.image(machine), &own, &rows, &directory)
+                            let kernel = kernels.image(machine);
+                            guest::run(machine, &kernel, &own, &rows, &directory, run)
                         });
                     // It can be made again, and is large.
                     let _ = std::fs::remove_file(&own);
@@ -164,13 +181,34 @@ fn tests(options: &Options) -> Result<Outcome, Error> {
         }
     });
     let seen = seen.into_inner().unwrap_or_default();
-    report(seen)
+    let done = report(seen);
+    if run.is_over() {
+        return out_of_time(done, options.within.unwrap_or_default());
+    }
+    done
+}
+
+/// What has failed has failed; but that there was no time for all is a failure only where it must be run.
+fn out_of_time(done: Result<Outcome, Error>, within: Duration) -> Result<Outcome, Error> {
+    let told = match &done {
+        Ok(Outcome::Passed(summary)) => summary.clone(),
+        Ok(Outcome::Ignored(reason)) => reason.clone(),
+        Err(_) => return done,
+    };
+    let reason = format!(
+        "not all of it within {} minutes; {told}",
+        within.as_secs() / 60
+    );
+    match crate::test::is_required("vm") {
+        true => Err(Error::failed(reason)),
+        false => Ok(Outcome::Ignored(reason)),
+    }
 }
 
 /// What came of all guests.
 fn report(seen: Vec<(&Machine, Result<Seen, Error>)>) -> Result<Outcome, Error> {
     let mut total = Tally::default();
-    let mut trouble = Vec::new();
+    let (mut trouble, mut unfinished) = (Vec::new(), Vec::new());
     println!();
     for (machine, came) in seen {
         let name = machine.name;
@@ -181,23 +219,30 @@ fn report(seen: Vec<(&Machine, Result<Seen, Error>)>) -> Result<Outcome, Error> 
                 continue;
             }
         };
-        let time: Duration = came.times.iter().map(|(_, time)| *time).sum();
-        println!("{name}: {} in {time:.0?}", came.tally.summary());
-        let slowest = came.times.iter().filter(|(_, time)| time.as_secs() >= 10);
-        for (program, time) in slowest {
-            println!("  {time:>5.0?} {program}");
+        let time: Duration = came.times.iter().map(|took| took.time).sum();
+        let cpu: Duration = came.times.iter().map(|took| took.cpu).sum();
+        println!(
+            "{name}: {} in {time:.0?}, {cpu:.0?} of CPU",
+            came.tally.summary()
+        );
+        for took in came.times.iter().filter(|took| took.time.as_secs() >= 10) {
+            println!("  {:>5.0?} {:>5.0?} {}", took.time, took.cpu, took.program);
         }
         trouble.extend(came.trouble.iter().map(|what| format!("{name}: {what}")));
+        unfinished.extend(came.unfinished.iter().map(|what| format!("{name}: {what}")));
         total.add_all(&came.tally, name);
     }
     total.print_names();
     if !trouble.is_empty() {
         println!("\ntrouble:\n  {}", trouble.join("\n  "));
     }
+    if !unfinished.is_empty() {
+        println!("\nnot in time:\n  {}", unfinished.join("\n  "));
+    }
     if total.failed > 0 || !trouble.is_empty() {
         return Err(Error::failed(total.summary()));
     }
-    if total.passed == 0 {
+    if total.passed == 0 && unfinished.is_empty() {
         return Err(Error::failed("no test ran"));
     }
     Ok(Outcome::Passed(total.summary()))
@@ -212,14 +257,20 @@ struct Executables<'a> {
 impl<'a> Executables<'a> {
     /// Builds them as `cargo xtask test` does, or, where only some are wanted, no more than is needed.
     fn build(rows: &[&'a Row]) -> Result<Executables<'a>, Error> {
-        let mut command = cargo(&["test", "--tests", "--bins", "--no-run"]);
+        let mut command = cargo(&["test", "--bins", "--no-run"]);
         if rows.len() == SUITE.len() {
-            command.arg("--workspace");
+            command.args(["--workspace", "--tests"]);
         } else {
             for directory in rows.iter().map(|row| row.directory).chain(["bridge-cli"]) {
                 let manifest = format!("{directory}/Cargo.toml");
                 let id = process::read(&mut cargo(&["pkgid", "--manifest-path", &manifest]))?;
                 command.args(["--package", id.trim()]);
+            }
+            for row in rows {
+                match row.target {
+                    Target::Library => command.arg("--lib"),
+                    Target::Test(name) => command.args(["--test", name]),
+                };
             }
         }
         command.args(["--quiet", "--message-format=json-render-diagnostics"]);

@@ -112,7 +112,7 @@ impl Row {
         Row {
             directory,
             target: Target::Library,
-            limit: 300,
+            limit: 600,
             arguments: &[],
             built_by: None,
             built: &[],
@@ -193,6 +193,9 @@ pub(crate) const SUITE: &[Row] = &[
     Row::test("bridge-cli", "target_process"),
     Row::test("bridge-cli", "cli_attach"),
     Row::test("bridge-cli", "cli_kernel"),
+    // Probes anywhere, in the kernel's language.
+    Row::test("bridge-cli", "attach_definitions"),
+    Row::test("bridge-cli", "attach_functions"),
     Row::test("bridge-cli", "cli_launch"),
     Row::test("bridge-cli", "stat_counts"),
     Row::test("bridge-cli", "cli_bad_input"),
@@ -222,6 +225,7 @@ pub(crate) const TOOLS: &[&str] = &[
     "chmod",
     "cc",
     "readelf",
+    "nm",
     "unshare",
     "setpriv",
     "capsh",
