@@ -189,7 +189,7 @@ fn main() {
                 assert!(ran.err.contains("-e usdt:*:demo:plug: the filter cannot be used for demo:plug: Field not found"), "{}", ran.err);
                 // The other -e asks for it too.
                 assert_eq!(ran.events("demo:plug").len(), 6, "{}", ran.err);
-                let target = Target::start("loader", &[&library]);
+                let target = Target::start("loader", &[&library, "700"]);
                 let ran = attached_to(&target, &args[4..]);
                 assert!(
                     ran.err.contains("is left out (demo:plug has arg0 ("),

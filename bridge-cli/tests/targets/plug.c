@@ -9,3 +9,8 @@ __attribute__((visibility("default"), noinline)) int plug_run(long value)
         USDT1_GUARDED(demo, plug, value);
     return USDT_ENABLED(demo, plug);
 }
+
+__attribute__((visibility("default"), noinline)) int plug_is_up(void)
+{
+    return USDT_ENABLED(demo, plug);
+}

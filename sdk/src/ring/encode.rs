@@ -92,6 +92,7 @@ impl Cursor {
     }
 
     /// Bytes that are written, header included.
+    #[cfg(feature = "tracing")]
     #[inline(always)]
     pub(super) fn at(self) -> usize {
         self.at
