@@ -12,6 +12,7 @@ pub(crate) const MOST_GIVEN: u8 = 12;
 pub(crate) const TEXTS: usize = 32;
 pub(crate) const STRING_LIMIT: usize = 4096;
 pub(crate) const CHAIN: usize = 4;
+pub(crate) const STACK_MEMORY: u32 = 65528;
 pub(crate) const CPUS: usize = 4096;
 pub(crate) const SYSCALLS: usize = 1024;
 pub(crate) const DYNAMIC: usize = 16;
@@ -29,6 +30,8 @@ pub(crate) const PROCESS_FORK: usize = 5;
 pub(crate) const PROCESS_EXEC: usize = 6;
 pub(crate) const PROCESS_EXIT: usize = 7;
 pub(crate) const EVENTS: usize = 8;
+
+pub(crate) const STACK_SLOTS: u32 = 3;
 
 pub(crate) const FETCH_SLOTS: u8 = 0;
 pub(crate) const FETCH_ARGUMENTS: u8 = 1;
@@ -107,6 +110,16 @@ plain! {
     struct Numbers(4 * (SYSCALLS + 1)) {
         entry: [u32; SYSCALLS + 1],
     }
+    struct Stacks(32) {
+        room: u32,
+        kernel_frames: u32,
+        user_frames: u32,
+        memory: u32,
+        instruction_pointer: u32,
+        stack_pointer: u32,
+        frame_pointer: u32,
+        reserved: u32,
+    }
     struct Counter(24) {
         hits: u64,
         ring_full: u64,
@@ -143,6 +156,7 @@ pub(crate) mod record {
     pub(crate) const HEADER: usize = 40;
     pub(crate) const TASK: usize = 32;
     pub(crate) const TEXT_HEAD: usize = 16;
+    pub(crate) const STACK: usize = 40;
     /// `struct scratch` without the text behind it.
     pub(crate) const SCRATCH: usize =
         112 + 8 * super::REGISTERS + 8 * super::WORDS + 16 * super::TEXTS;

@@ -4,6 +4,7 @@ use crate::abi::{self, record};
 use crate::plan::{Entry, Shape};
 use crate::record::{Body, Output, Record, Task, Text};
 use crate::spec::Argument;
+use crate::stacks;
 
 /// Reads one record and hands it out once for each probe of its entry. `None`: not of our making.
 pub(crate) fn decode<'a>(
@@ -17,8 +18,13 @@ pub(crate) fn decode<'a>(
     let number = reader.u32()?;
     let tgid = reader.u32()?;
     let tid = reader.u32()?;
-    reader.u32()?;
+    let stack = reader.u32()? as usize;
     let comm = reader.comm()?;
+    let stack = reader.take_back(stack)?;
+    let stack = match stack {
+        [] => None,
+        bytes => Some(Box::new(stacks::decode(bytes)?)),
+    };
     let entry = entries.get(number as usize)?;
     let here = Task {
         tid,
@@ -28,7 +34,7 @@ pub(crate) fn decode<'a>(
     };
     let body = body(&mut reader, &entry.shape, here)?;
     let (&(last, last_location), others) = entry.probes.split_last()?;
-    let record = |probe, location, mut body| {
+    let record = |probe, location, mut body, stack| {
         if let Body::Arguments { location: of, .. } = &mut body {
             *of = location;
         }
@@ -40,12 +46,13 @@ pub(crate) fn decode<'a>(
             comm,
             probe,
             body,
+            stack,
         }
     };
     for &(probe, location) in others {
-        out.push(record(probe, location, body.clone()));
+        out.push(record(probe, location, body.clone(), stack.clone()));
     }
-    out.push(record(last, last_location, body));
+    out.push(record(last, last_location, body, stack));
     Some((number, entry))
 }
 
@@ -222,6 +229,14 @@ struct Reader<'a>(&'a [u8]);
 impl<'a> Reader<'a> {
     fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    /// Takes from the end.
+    fn take_back(&mut self, length: usize) -> Option<&'a [u8]> {
+        let rest = self.0.len().checked_sub(length)?;
+        let (rest, taken) = self.0.split_at_checked(rest)?;
         self.0 = rest;
         Some(taken)
     }

@@ -386,6 +386,27 @@ pub(crate) fn open_tracepoint(id: u64, cpu: u32) -> io::Result<OwnedFd> {
     open_perf_event(&attributes, -1, cpu)
 }
 
+/// What all processes map, become and fork, on one CPU: an event that counts nothing and only carries
+/// the kernel's records of that.
+pub(crate) fn open_side_band(cpu: u32) -> io::Result<OwnedFd> {
+    let mut attributes = sys::perf_event_attr {
+        type_: sys::PERF_TYPE_SOFTWARE,
+        size: size_of::<sys::perf_event_attr>() as u32,
+        config: sys::PERF_COUNT_SW_DUMMY.into(),
+        sample_type: (sys::PERF_SAMPLE_TID | sys::PERF_SAMPLE_TIME).into(),
+        clockid: libc::CLOCK_MONOTONIC,
+        ..Default::default()
+    };
+    attributes.set_mmap(1);
+    attributes.set_mmap2(1);
+    attributes.set_comm(1);
+    attributes.set_comm_exec(1);
+    attributes.set_task(1);
+    attributes.set_sample_id_all(1);
+    attributes.set_use_clockid(1);
+    open_perf_event(&attributes, -1, cpu)
+}
+
 fn open_perf_event(
     attributes: &sys::perf_event_attr,
     process: i32,

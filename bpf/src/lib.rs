@@ -55,7 +55,7 @@
 //! what the kernel side knows: numbered entries, locations, places of arguments. `maps` and
 //! `load` make the maps and load the programs of `bpf/*.bpf.c`, `mechanism` chooses how a kernel function is reached,
 //! `attach/` links them, `ring` and `counters` read what they
-//! write, `decode` makes records of it. `cost` asks what programs took. `family` keeps the set of processes where children are followed. `bpf/abi.h` is the only thing that C and Rust share.
+//! write, `decode` makes records of it. `cost` asks what programs took. `family` keeps the set of processes where children are followed, `mappings` knows what processes map. `bpf/abi.h` is the only thing that C and Rust share.
 //! [`capability`] knows what this machine allows.
 
 pub mod record;
@@ -84,6 +84,8 @@ mod kernel;
 #[cfg(feature = "load")]
 mod load;
 #[cfg(feature = "load")]
+pub mod mappings;
+#[cfg(feature = "load")]
 mod maps;
 #[cfg(feature = "load")]
 mod mechanism;
@@ -101,6 +103,8 @@ mod rights;
 mod ring;
 #[cfg(feature = "load")]
 mod session;
+#[cfg(feature = "load")]
+mod stacks;
 
 #[cfg(feature = "load")]
 pub use cost::{Cost, Metering};

@@ -75,7 +75,8 @@ impl Maps {
         )?;
         let scratch_slots = (4 * cpus).clamp(64, 1024).next_power_of_two();
         let text_bytes = (plan.text_bytes as u32).next_multiple_of(8);
-        let scratch = abi::record::SCRATCH as u32 + text_bytes;
+        let stack_slot = plan.stacks.slot().next_multiple_of(8);
+        let scratch = abi::record::SCRATCH as u32 + text_bytes + stack_slot;
         let configs: Vec<abi::Tracepoint> = plan
             .tracepoints
             .iter()
@@ -97,6 +98,17 @@ impl Maps {
                 ("locations", table("locations", &plan.locations)?),
                 ("places", table("places", &plan.places)?),
                 ("tracepoints", table("tracepoints", &configs)?),
+                (
+                    "stack_slots",
+                    create(
+                        MapType::Array,
+                        "stack_slots",
+                        4,
+                        stack_slot,
+                        abi::STACK_SLOTS * cpus,
+                        &none,
+                    )?,
+                ),
             ]),
             constants: BTreeMap::new(),
             rings,
@@ -122,6 +134,8 @@ impl Maps {
         }
         maps.constants
             .insert(".rodata.settings", settings.bytes().to_vec());
+        maps.constants
+            .insert(".rodata.stacks", plan.stacks.bytes().to_vec());
         for (name, calls) in [(".rodata.enter", &plan.enter), (".rodata.exit", &plan.exit)] {
             if let Some(calls) = calls {
                 maps.constants.insert(name, calls.numbers.bytes().to_vec());

@@ -19,6 +19,33 @@ pub struct Record {
     pub probe: ProbeId,
     /// What it carries.
     pub body: Body,
+    /// The stack at that moment, where [`Spec::stacks`](crate::spec::Spec::stacks) asks for it.
+    pub stack: Option<Box<Stack>>,
+}
+
+/// A stack as it was taken: what could be read of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stack {
+    /// Addresses of the kernel, innermost first. Those of events with records of their own begin in the
+    /// program that took them.
+    pub kernel: Vec<u64>,
+    /// Addresses of the process that frame pointers lead to, innermost first.
+    pub user: Vec<u64>,
+    /// The registers with which the process goes on.
+    pub registers: UserRegisters,
+    /// What lies at the process's stack pointer and behind it.
+    pub memory: Box<[u8]>,
+}
+
+/// See [`Stack::registers`]. Of a thread of the kernel they mean nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UserRegisters {
+    /// The next instruction.
+    pub instruction_pointer: u64,
+    /// The end of the stack.
+    pub stack_pointer: u64,
+    /// Where the frame of the function is, if it has one.
+    pub frame_pointer: u64,
 }
 
 /// What a record carries.

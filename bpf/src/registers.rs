@@ -38,26 +38,32 @@ pub(crate) fn word(_register: Register) -> Option<u16> {
     None
 }
 
-/// Words of `pt_regs`, and which are the first argument and the instruction pointer.
+/// Words of `pt_regs`, and which are the first argument and those that a stack is followed from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) words: u32,
     pub(crate) first_argument: u32,
     pub(crate) instruction_pointer: u32,
+    pub(crate) stack_pointer: u32,
+    pub(crate) frame_pointer: u32,
 }
 
-/// `rdi` and `rip`.
+/// `rdi`, `rip`, `rsp` and `rbp`.
 #[cfg(target_arch = "x86_64")]
 pub(crate) const LAYOUT: Layout = Layout {
     words: 21,
     first_argument: 14,
     instruction_pointer: 16,
+    stack_pointer: 19,
+    frame_pointer: 4,
 };
 
-/// `x0` and `pc` of arm64's `user_pt_regs`.
+/// `x0`, `pc`, `sp` and `x29` of arm64's `user_pt_regs`.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) const LAYOUT: Layout = Layout {
     words: 34,
     first_argument: 0,
     instruction_pointer: 32,
+    stack_pointer: 31,
+    frame_pointer: 29,
 };

@@ -29,6 +29,32 @@ pub struct Spec {
     /// The longest string copied, bytes: 16 to 4096. 0 takes the default of 256; anything else is
     /// refused. All strings of one event together are cut at 48 KiB.
     pub string_limit: usize,
+    /// What is taken of the stack at every hit; `None` costs nothing.
+    pub stacks: Option<Stacks>,
+}
+
+/// What is taken of stacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stacks {
+    /// How many addresses of the kernel at most, and as many of the process. The kernel itself gives no
+    /// more than `kernel.perf_event_max_stack`.
+    pub frames: u16,
+    /// How the process's stack is taken.
+    pub user: UserStack,
+}
+
+impl Stacks {
+    /// The largest [`frames`](Stacks::frames).
+    pub const MOST_FRAMES: u16 = 1024;
+}
+
+/// See [`Stacks::user`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UserStack {
+    /// The addresses that frame pointers lead to, and the registers and a little of the stack's end.
+    Frames,
+    /// No addresses, but the registers and so many bytes of the stack (8 to 65,528).
+    Memory(u16),
 }
 
 impl Spec {

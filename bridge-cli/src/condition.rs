@@ -203,6 +203,7 @@ mod tests {
                 probe: Arc::clone(probe),
                 values: vec![Value::Unsigned(ns), Value::text(user.as_bytes())],
             },
+            stack: None,
         }
     }
 

@@ -9,6 +9,7 @@ pub use tracebraid_bpf::record::LostReason;
 use tracebraid_filter::Type;
 
 use crate::filter::type_of_name;
+use crate::stack::Stack;
 
 /// One line of the stream.
 #[derive(Clone, Debug)]
@@ -28,6 +29,8 @@ pub struct Event {
     pub late: bool,
     /// What happened.
     pub what: What,
+    /// What was running then, where that was asked for.
+    pub stack: Option<Box<Stack>>,
 }
 
 /// The `cpu` of a loss whose CPU nobody knows.

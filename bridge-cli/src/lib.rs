@@ -1,7 +1,7 @@
 //! `bridge-cli` as a library: it attaches to a running process, takes its events and the kernel's, and
 //! gives them out as one stream in order of time.
 //!
-//! An event goes one way: source → merge → export. No later stage is imported by an earlier one, and
+//! An event goes one way: source → merge → symbolize → export. No later stage is imported by an earlier one, and
 //! every option reaches this library as a plain struct; only `cli` knows of argument parsing.
 
 pub mod attach;
@@ -27,8 +27,10 @@ pub mod resolve;
 pub mod selector;
 pub mod snapshot;
 pub mod source;
+pub mod stack;
 pub mod stat;
 pub mod summary;
+pub mod symbolize;
 pub mod syscalls;
 pub mod target;
 pub mod tracefs;

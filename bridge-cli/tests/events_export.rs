@@ -57,6 +57,7 @@ fn hit(probe: &Arc<Probe>, comm: &[u8], values: Vec<Value>) -> Event {
             probe: Arc::clone(probe),
             values,
         },
+        stack: None,
     }
 }
 

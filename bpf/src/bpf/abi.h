@@ -24,6 +24,8 @@
 #define ABI_ARRAY_BYTES 512
 /* Different things to fetch at one address. */
 #define ABI_CHAIN 4
+/* The most of a user's stack that is taken, bytes. */
+#define ABI_STACK_MEMORY 65528
 /* CPUs that a filter can name. */
 #define ABI_CPUS 4096
 /* System call numbers with an entry of their own; the ones above share one. */
@@ -78,6 +80,33 @@ struct settings {
 	__u32 count_only;
 	__u32 kernel_entry[ABI_EVENTS];
 	__u64 cpu_mask[ABI_CPUS / 64];
+};
+
+/* What is taken of stacks; constant too. Sizes are bytes. */
+struct stacks {
+	/* Behind the head of a slot; 0: no stacks are taken. */
+	__u32 room;
+	/* The most addresses of the kernel and of the user. */
+	__u32 kernel_frames;
+	__u32 user_frames;
+	/* The most of the user's stack; at most ABI_STACK_MEMORY. */
+	__u32 memory;
+	/* Words of pt_regs. */
+	__u32 instruction_pointer;
+	__u32 stack_pointer;
+	__u32 frame_pointer;
+	__u32 reserved;
+};
+
+/* Slots of stack_slots: no program of a kind runs while another of its kind does, on one CPU. */
+enum abi_stack_slot {
+	/* The scheduler's, which run with interrupts off. */
+	ABI_STACK_SCHED,
+	/* Those of what a task does: system calls, and a process's life. */
+	ABI_STACK_TASK,
+	/* Those of tracepoints by name. */
+	ABI_STACK_TRACEPOINT,
+	ABI_STACK_SLOTS,
 };
 
 /* Indexed by cpu * settings.entries + entry. */
@@ -169,8 +198,26 @@ struct header {
 	__u32 entry;
 	__u32 tgid;
 	__u32 tid;
-	__u32 reserved;
+	/* Bytes of the stack_record that ends the record; 0: there is none. */
+	__u32 stack;
 	__u8 comm[ABI_COMM];
+};
+
+/*
+ * Addresses of the kernel follow, then the user's, innermost first, then what lies at the user's stack
+ * pointer.
+ */
+struct stack_record {
+	/* All of it. */
+	__u32 bytes;
+	/* Of the addresses, or an error. */
+	__s32 kernel;
+	__s32 user;
+	__u32 memory;
+	/* The registers with which user code goes on. */
+	__u64 instruction_pointer;
+	__u64 stack_pointer;
+	__u64 frame_pointer;
 };
 
 struct task {
@@ -248,7 +295,7 @@ struct text_head {
 	__u32 status;
 };
 
-/* What a user probe gathers before it reserves. Text follows. */
+/* What a user probe gathers before it reserves. Text follows, and behind settings.text_bytes the stack. */
 struct scratch {
 	__u32 busy;
 	__u32 used;
@@ -267,6 +314,8 @@ struct scratch {
 };
 
 _Static_assert(sizeof(struct settings) == 64 + 4 * ABI_EVENTS + ABI_CPUS / 8, "settings");
+_Static_assert(sizeof(struct stacks) == 32, "stacks");
+_Static_assert(sizeof(struct stack_record) == 40, "stack_record");
 _Static_assert(sizeof(struct counter) == 24, "counter");
 _Static_assert(sizeof(struct location) == 16, "location");
 _Static_assert(sizeof(struct place) == 16, "place");

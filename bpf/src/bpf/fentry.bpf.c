@@ -8,6 +8,7 @@
 #include "kernel_memory.bpf.h"
 
 #define is_hit_wanted is_kernel_wanted
+#define IN_KERNEL
 #include "probe.bpf.h"
 #include "function.bpf.h"
 

@@ -33,6 +33,7 @@ enum {
 
 enum { BPF_F_MMAPABLE = 1024 };
 enum { BPF_RB_NO_WAKEUP = 1 };
+enum { BPF_F_USER_STACK = 256 };
 
 struct bpf_dynptr {
 	__u64 opaque[2];

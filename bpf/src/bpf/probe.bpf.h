@@ -186,6 +186,20 @@ static __noinline int read_arguments(struct scratch *scratch)
 
 #include "fetch.bpf.h"
 
+static __always_inline struct stack_record *stack_of(struct scratch *scratch)
+{
+	return (void *)((char *)(scratch + 1) + settings.text_bytes);
+}
+
+static __noinline int copy_stack(struct bpf_dynptr *room, struct scratch *scratch, __u32 at)
+{
+	__u32 bytes = scratch->record.header.stack;
+
+	if (bytes && bytes <= stacks.room)
+		bpf_dynptr_write(room, at, stack_of(scratch), bytes, 0);
+	return 0;
+}
+
 /* The words stand right behind the record in scratch, as they will in the ring. */
 static __always_inline void copy(struct bpf_dynptr *room, struct scratch *scratch, __u32 words,
 				 __u32 texts)
@@ -197,6 +211,8 @@ static __always_inline void copy(struct bpf_dynptr *room, struct scratch *scratc
 		bpf_dynptr_write(room, at, scratch->heads, texts, 0);
 	if (bytes && bytes <= settings.text_bytes)
 		bpf_dynptr_write(room, at + texts, scratch + 1, bytes, 0);
+	if (stacks.room)
+		copy_stack(room, scratch, at + texts + bytes);
 }
 
 /* Whether the record went into the ring. */
@@ -216,8 +232,10 @@ static __noinline int put(struct scratch *scratch)
 	ring = ring_here();
 	if (!ring)
 		goto out;
-	if (bpf_ringbuf_reserve_dynptr(ring, sizeof(scratch->record) + words + texts + scratch->used, 0,
-				       &room)) {
+	if (bpf_ringbuf_reserve_dynptr(ring,
+				       sizeof(scratch->record) + words + texts + scratch->used +
+					       scratch->record.header.stack,
+				       0, &room)) {
 		bpf_ringbuf_discard_dynptr(&room, BPF_RB_NO_WAKEUP);
 		goto out;
 	}
@@ -259,6 +277,8 @@ static __noinline int record(struct scratch *scratch)
 	else
 		read_arguments(scratch);
 	fill_header(&scratch->record.header, scratch->at.entry);
+	if (stacks.room)
+		scratch->record.header.stack = stack_of(scratch)->bytes;
 	return put(scratch) ? DELIVERED : RING_FULL;
 }
 
@@ -285,6 +305,38 @@ static __noinline int only_count(__u32 index)
 	return 0;
 }
 
+static __noinline int take_frames_alone(void *ctx, struct stack_record *stack)
+{
+	unsigned long flags;
+	__u32 used;
+
+	if (!stack)
+		return 0;
+	/* The kernel gathers the addresses in memory of the CPU, which programs that may sleep share. */
+	keep_others_away(flags);
+	used = take_frames(ctx, stack);
+	let_others_in(flags);
+	stack->bytes = sizeof(*stack) + used;
+	return used;
+}
+
+/* The registers are there: a probe in the kernel has those of the kernel, and looks for the user's. */
+static __noinline int take_stack(void *ctx, struct scratch *scratch)
+{
+	struct stack_record *stack = stack_of(scratch);
+	__u32 used = take_frames_alone(ctx, stack);
+
+	if (stacks.memory) {
+#ifdef IN_KERNEL
+		take_registers(stack, (const __u64 *)bpf_task_pt_regs(bpf_get_current_task_btf()));
+#else
+		take_registers(stack, scratch->registers);
+#endif
+		stack->bytes += take_memory(stack, used);
+	}
+	return 0;
+}
+
 /* What a user probe's or kprobe's program is handed: pt_regs. */
 static __always_inline int gather_registers(struct scratch *scratch, void *ctx)
 {
@@ -304,8 +356,11 @@ static __always_inline int hit_with(void *ctx, __u32 index, int (*gather)(struct
 	if (settings.count_only)
 		return only_count(index);
 	scratch = scratch_get((__u32)bpf_get_current_pid_tgid());
-	if (scratch)
+	if (scratch) {
 		gather(scratch, ctx);
+		if (stacks.room)
+			take_stack(ctx, scratch);
+	}
 	for (__u32 i = 0; i < ABI_CHAIN; i++) {
 		struct location *at = bpf_map_lookup_elem(&locations, &index);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* The life of processes, from raw tracepoints: fork (of the parent), exec, exit. */
+#define STACK_SLOT ABI_STACK_TASK
 #include "shared.bpf.h"
 
 /* args: parent, child */
@@ -16,7 +17,7 @@ int process_fork(struct bpf_raw_tracepoint_args *ctx)
 	fill_header(&record.header, settings.kernel_entry[ABI_PROCESS_FORK]);
 	fill_task(&record.parent, parent);
 	fill_task(&record.child, (void *)ctx->args[1]);
-	emit(&record.header, sizeof(record));
+	emit(ctx, &record.header, sizeof(record));
 	return 0;
 }
 
@@ -76,6 +77,6 @@ int process_exit(struct bpf_raw_tracepoint_args *ctx)
 	record.first = settings.exit_tells_last ? ctx->args[1] & 1 :
 						  BPF_CORE_READ(task, signal, live.counter) == 0;
 	record.second = 0;
-	emit(&record.header, sizeof(record));
+	emit(ctx, &record.header, sizeof(record));
 	return 0;
 }

@@ -3,6 +3,7 @@
  * Scheduler events, from raw tracepoints. Each is wanted for the task that plays its part: a switch
  * for who leaves or who comes, a wake for who is woken, a migration for who moves.
  */
+#define STACK_SLOT ABI_STACK_SCHED
 #include "shared.bpf.h"
 
 /* linux/sched.h; the same since 6.1. */
@@ -49,7 +50,7 @@ int sched_switch(struct bpf_raw_tracepoint_args *ctx)
 	record.prev_state = reported_state(ctx->args[0] & 1, ctx->args[3], prev->exit_state);
 	fill_task(&record.next, next);
 	/* The scheduler has interrupts off here. */
-	put_alone(&record.header, sizeof(record));
+	put_alone(ctx, &record.header, sizeof(record));
 	return 0;
 }
 
@@ -64,7 +65,7 @@ static __always_inline int woken(struct bpf_raw_tracepoint_args *ctx, enum abi_e
 	fill_task(&record.task, task);
 	record.first = task_field(task, thread_info.cpu);
 	record.second = 0;
-	emit(&record.header, sizeof(record));
+	emit(ctx, &record.header, sizeof(record));
 	return 0;
 }
 
@@ -101,6 +102,6 @@ int sched_migrate_task(struct bpf_raw_tracepoint_args *ctx)
 	fill_task(&record.task, task);
 	record.first = task_field(task, thread_info.cpu);
 	record.second = ctx->args[1];
-	emit(&record.header, sizeof(record));
+	emit(ctx, &record.header, sizeof(record));
 	return 0;
 }

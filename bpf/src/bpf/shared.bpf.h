@@ -215,17 +215,54 @@ static __always_inline void fill_header(struct header *header, __u32 entry)
 	header->entry = entry;
 	header->tgid = current->tgid;
 	header->tid = current->pid;
-	header->reserved = 0;
+	header->stack = 0;
 	copy_comm(header->comm, current->comm);
 }
 
+#include "stack.bpf.h"
+
+/* The same as below, with a stack behind the record. */
+static __always_inline void emit_with_stack(void *ctx, struct header *record, const __u32 size)
+{
+	struct counter *counter = counter_of(record->entry);
+	struct stack_record *stack = stack_slot_here();
+	__u32 bytes = take_stack_here(ctx);
+	unsigned long flags;
+	struct bpf_dynptr room;
+	int full = true;
+	void *ring;
+
+	if (counter)
+		__sync_fetch_and_add(&counter->hits, 1);
+	if (bytes > stacks.room)
+		bytes = 0;
+	record->stack = bytes;
+	keep_others_away(flags);
+	ring = ring_here();
+	if (ring) {
+		full = bpf_ringbuf_reserve_dynptr(ring, size + bytes, 0, &room) != 0;
+		record->time = bpf_ktime_get_ns();
+		bpf_dynptr_write(&room, 0, record, size, 0);
+		if (stack && bytes)
+			bpf_dynptr_write(&room, size, stack, bytes, 0);
+		bpf_ringbuf_submit_dynptr(&room, BPF_RB_NO_WAKEUP);
+	}
+	if (full && counter)
+		__sync_fetch_and_add(&counter->ring_full, 1);
+	let_others_in(flags);
+}
+
 /* Puts a record of constant size into the ring of this CPU, where nothing can come in between. */
-static __always_inline void put_alone(struct header *record, const __u32 size)
+static __always_inline void put_alone(void *ctx, struct header *record, const __u32 size)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct counter *counter = counter_on(cpu, record->entry);
 	void *ring = bpf_map_lookup_elem(&rings, &cpu), *room = NULL;
 
+	if (stacks.room) {
+		emit_with_stack(ctx, record, size);
+		return;
+	}
 	if (counter)
 		add_one_alone(&counter->hits);
 	if (ring)
@@ -240,12 +277,16 @@ static __always_inline void put_alone(struct header *record, const __u32 size)
 }
 
 /* The same anywhere. */
-static __always_inline void emit(struct header *record, const __u32 size)
+static __always_inline void emit(void *ctx, struct header *record, const __u32 size)
 {
 	unsigned long flags;
 
+	if (stacks.room) {
+		emit_with_stack(ctx, record, size);
+		return;
+	}
 	keep_others_away(flags);
-	put_alone(record, size);
+	put_alone(ctx, record, size);
 	let_others_in(flags);
 }
 

@@ -3,6 +3,7 @@
  * System calls, from raw tracepoints: all of them, or those whose numbers have an entry. Calls by
  * another ABI (32-bit, x32) number differently and are left out, as the kernel's own syscalls:* are.
  */
+#define STACK_SLOT ABI_STACK_TASK
 #include "shared.bpf.h"
 
 struct numbers {
@@ -113,7 +114,7 @@ int sys_enter(struct bpf_raw_tracepoint_args *ctx)
 	fill_header(&record.header, entry);
 	record.number = number;
 	fill_arguments(record.arguments, (void *)ctx->args[0]);
-	emit(&record.header, sizeof(record));
+	emit(ctx, &record.header, sizeof(record));
 	return 0;
 }
 
@@ -132,6 +133,6 @@ int sys_exit(struct bpf_raw_tracepoint_args *ctx)
 	fill_header(&record.header, entry);
 	record.number = number;
 	record.result = ctx->args[1];
-	emit(&record.header, sizeof(record));
+	emit(ctx, &record.header, sizeof(record));
 	return 0;
 }

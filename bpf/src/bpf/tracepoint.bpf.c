@@ -5,6 +5,7 @@
  * Programs of this kind share the kernel's guard: on one CPU only one runs at a time, and an event that
  * comes in the middle is dropped and counted by the kernel. So per-CPU scratch is safe here.
  */
+#define STACK_SLOT ABI_STACK_TRACEPOINT
 #include "shared.bpf.h"
 
 struct bytes {
@@ -49,10 +50,14 @@ static __always_inline __u32 whole_size(const struct bytes *bytes, const struct 
 static __always_inline void put(struct counter *counter, struct header *header,
 				struct bytes *bytes, __u32 size)
 {
+	struct stack_record *stack = NULL;
+	__u32 stack_bytes = header->stack;
 	unsigned long flags;
 	struct bpf_dynptr room;
 	void *ring;
 
+	if (stack_bytes)
+		stack = stack_slot_here();
 	keep_others_away(flags);
 	ring = ring_here();
 	if (!ring) {
@@ -60,7 +65,7 @@ static __always_inline void put(struct counter *counter, struct header *header,
 			__sync_fetch_and_add(&counter->ring_full, 1);
 		goto out;
 	}
-	if (bpf_ringbuf_reserve_dynptr(ring, sizeof(*header) + size, 0, &room)) {
+	if (bpf_ringbuf_reserve_dynptr(ring, sizeof(*header) + size + stack_bytes, 0, &room)) {
 		if (counter)
 			__sync_fetch_and_add(&counter->ring_full, 1);
 		bpf_ringbuf_discard_dynptr(&room, BPF_RB_NO_WAKEUP);
@@ -69,6 +74,8 @@ static __always_inline void put(struct counter *counter, struct header *header,
 	header->time = bpf_ktime_get_ns();
 	bpf_dynptr_write(&room, 0, header, sizeof(*header), 0);
 	bpf_dynptr_write(&room, sizeof(*header), bytes->data, size, 0);
+	if (stack && stack_bytes && stack_bytes <= stacks.room)
+		bpf_dynptr_write(&room, sizeof(*header) + size, stack, stack_bytes, 0);
 	bpf_ringbuf_submit_dynptr(&room, BPF_RB_NO_WAKEUP);
 out:
 	let_others_in(flags);
@@ -105,6 +112,8 @@ int tracepoint(void *ctx)
 			size = ABI_TRACEPOINT_BYTES;
 		bpf_probe_read_kernel(bytes->data, size, ctx);
 	}
+	if (stacks.room)
+		header.stack = take_stack_here(ctx);
 	put(counter, &header, bytes, size);
 	return 0;
 }

@@ -16,6 +16,7 @@ pub(crate) use user::{Binary, Site};
 use crate::abi;
 use crate::error::{Error, Result};
 use crate::spec::{Argument, Fetch, ProbeId, Program, Spec, Step};
+use crate::stacks;
 use place::{NO_PLACE, place, step};
 
 /// Bytes of a CPU's ring where the spec says 0.
@@ -48,6 +49,7 @@ pub(crate) struct Plan {
     pub(crate) count_only: bool,
     /// Bytes of output of fetch programs, without the heads of what does not fit; 0 without any.
     pub(crate) fetch_room: usize,
+    pub(crate) stacks: abi::Stacks,
 }
 
 /// One thing to record, and for whom.
@@ -105,6 +107,7 @@ impl Plan {
             text_bytes: string_limit,
             count_only: false,
             fetch_room: 0,
+            stacks: stacks::constants(spec.stacks.as_ref())?,
         };
         plan.user(spec)?;
         plan.functions(spec)?;

@@ -6,6 +6,7 @@ mod counts;
 mod faults;
 mod kernel;
 mod semaphores;
+mod stacks;
 mod stubs;
 mod text;
 mod tracepoints;
@@ -50,6 +51,10 @@ fn main() {
     for (tests, missing) in [
         (kernel::TESTS, missing(&system_call(), &Options::default())),
         (
+            stacks::KERNEL_TESTS,
+            missing(&system_call(), &Options::default()),
+        ),
+        (
             tracepoints::TESTS,
             named().map_or_else(Some, |spec| missing(&spec, &Options::default())),
         ),
@@ -65,7 +70,8 @@ fn main() {
             (user::TESTS, rights.clone()),
             (semaphores::TESTS, rights.clone()),
             (counts::TESTS, rights.clone()),
-            (text::TESTS, rights),
+            (text::TESTS, rights.clone()),
+            (stacks::TESTS, rights),
             (faults::TESTS, faults),
         ];
         for (tests, missing) in groups {

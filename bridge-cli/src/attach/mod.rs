@@ -19,6 +19,7 @@ mod later;
 mod outside;
 mod pump;
 mod recorder;
+mod stacks;
 mod stay;
 mod wake;
 mod ways;
@@ -38,6 +39,7 @@ use crate::resolve::Resolver;
 use crate::resolve::definitions::Written;
 use crate::selector::Selector;
 use crate::source::sdk_ring::SdkRings;
+use crate::stack;
 use crate::summary::Summary;
 use crate::target::ProcessEnd;
 
@@ -47,6 +49,7 @@ use counting::{Counter, Intervals};
 use descent::Descent;
 use follow::Follow;
 use outside::Outside;
+use stacks::Stacks;
 use stay::{Attached, Sources};
 use wake::Waker;
 use whom::Way;
@@ -83,6 +86,8 @@ pub struct Options {
     pub via: Via,
     /// Events of the target's children too, and of what they start.
     pub follow: bool,
+    /// The stack at every hit.
+    pub stacks: Option<stack::Wanted>,
     /// Prints nothing but snapshots of what led up to a moment.
     pub recorder: Option<Recorder>,
     /// Bytes of each CPU's ring; 0 takes the default.
@@ -174,6 +179,13 @@ pub fn run_telling(
         .map(|process| ProcessEnd::of(process.pid()));
     let end = end.transpose()?;
     let spec = whom::spec(options, process.as_ref());
+    // Before anything is attached: what is mapped from now on is known.
+    let stacks = options
+        .stacks
+        .map(|wanted| Stacks::start(wanted, options, process.as_ref(), say));
+    let (stacks, named) = stacks.unzip();
+    // What is only counted is not named.
+    let named = named.filter(|_| !options.count);
     let mut resolver = Resolver::new(&options.selectors, &options.definitions, process.is_some())?;
     resolver.separate_calls(options.counting.is_some());
     let (follow, sdk, way, mut resolved) = match process {
@@ -209,6 +221,12 @@ pub fn run_telling(
     for warning in std::mem::take(&mut resolved.warnings) {
         say(Note::Warning(warning));
     }
+    if options.stacks.is_some() && !resolved.recorded.is_empty() {
+        say(Note::Warning(format!(
+            "{} tracepoints come through rings, where events have no stack; with --via usdt they have",
+            resolved.recorded.len()
+        )));
+    }
     let output = Output::open(options.output.as_deref())?;
     let outside = Outside::new(options.janitor.clone());
     let counting = options.counting.map(|counting| Counter::new(counting, say));
@@ -220,6 +238,7 @@ pub fn run_telling(
             descent: Descent::new(options.follow),
             outside,
             counting,
+            stacks,
         },
         follow,
         options.recorder.as_ref(),
@@ -229,7 +248,7 @@ pub fn run_telling(
     // From here on signals end it in order; until here they end the process, and the kernel takes away
     // what it had attached. Before the first thread, so that all have them blocked.
     let mut waker = Waker::new(end)?;
-    let writer = Writer::start(format, output)?;
+    let writer = Writer::start(format, output, named)?;
     if let Some(held) = held {
         attached.command = Some(held.release()?);
     }

@@ -104,6 +104,7 @@ impl FlightRecorder {
                 probe: Arc::clone(&self.marker),
                 values: vec![Value::text(reason.into_bytes())],
             },
+            stack: None,
         }));
         events
     }

@@ -12,6 +12,7 @@ use super::follow::Follow;
 use super::outside::Outside;
 use super::pump::{Finished, Pump};
 use super::recorder::FlightRecorder;
+use super::stacks::Stacks;
 use super::wake::{Wake, Waker};
 use super::writer::{Finish, Writer};
 use super::{Ended, Note, Recorder, ways, whom};
@@ -45,6 +46,8 @@ pub(super) struct Attached {
     has_keys: bool,
     /// Whom sessions are about where children are followed.
     descent: Descent,
+    /// What is mapped where stacks are taken.
+    stacks: Option<Stacks>,
     /// Filter and sizes of further sessions.
     spec: Spec,
     pub(super) names: HashMap<ProbeId, String>,
@@ -77,6 +80,8 @@ pub(super) struct Sources {
     pub(super) outside: Outside,
     /// Hits are counted and no events are wanted.
     pub(super) counting: Option<Counter>,
+    /// What is mapped where stacks are taken.
+    pub(super) stacks: Option<Stacks>,
 }
 
 impl Attached {
@@ -97,6 +102,7 @@ impl Attached {
             descent,
             outside,
             counting,
+            stacks,
         } = sources;
         let mut pump = Pump::new();
         sdk.into_iter().for_each(|rings| pump.add_sdk(rings));
@@ -105,6 +111,7 @@ impl Attached {
             outside,
             has_keys: false,
             descent,
+            stacks,
             spec,
             names: HashMap::new(),
             filters: 0,
@@ -189,6 +196,7 @@ impl Attached {
             filter: self.spec.filter.clone(),
             ring_bytes: self.spec.ring_bytes,
             string_limit: self.spec.string_limit,
+            stacks: self.spec.stacks,
             ..probes
         };
         let target = self.follow.as_ref().map(|follow| follow.process().pid());
@@ -268,6 +276,7 @@ impl Attached {
             pause = TICK;
             if writer.has_room() {
                 let events = self.pump.round()?;
+                self.look_at_mappings(&events, say);
                 let has_backlog = self.pump.sdk().is_some_and(|rings| rings.has_backlog());
                 if events.len() >= BUSY || has_backlog {
                     pause = Duration::ZERO;
@@ -322,6 +331,12 @@ impl Attached {
         descends || self.pump.sdk().is_some_and(SdkRings::is_followed_alive)
     }
 
+    fn look_at_mappings(&mut self, events: &[Event], say: &mut dyn FnMut(Note)) {
+        if let Some(stacks) = &mut self.stacks {
+            stacks.look(events, say);
+        }
+    }
+
     /// What is to be printed of a round's events: all, or of a flight recorder what a snapshot takes.
     fn recorded(&mut self, events: Vec<Event>) -> Vec<Event> {
         match (&mut self.recorder, self.pump.sdk()) {
@@ -350,6 +365,7 @@ impl Attached {
             failure = Some(error);
             Finished::default()
         });
+        self.look_at_mappings(&finished.events, say);
         // Not when the output has been written: that may take its time.
         self.outside.undo();
         let Finished {
@@ -415,6 +431,7 @@ impl Attached {
             let Ok(events) = self.pump.round() else {
                 return;
             };
+            self.look_at_mappings(&events, say);
             hand_over(events, writer, &mut go_on);
             if !go_on() {
                 return;

@@ -4,7 +4,7 @@ use std::fs;
 
 use tracebraid_bpf::spec::{Filter, Spec};
 
-use super::{Note, Options, Via};
+use super::{Note, Options, Via, stacks};
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::{self, Held};
 use crate::selector::Scope;
@@ -87,7 +87,9 @@ fn process_of(tid: u32) -> Result<u32> {
 
 /// What every session of this run has in common: filter and sizes, no probes.
 pub(super) fn spec(options: &Options, process: Option<&Process>) -> Spec {
+    let (stacks, ring_bytes) = stacks::spec(options);
     Spec {
+        stacks,
         filter: Filter {
             processes: process.map(Process::pid).into_iter().collect(),
             threads: options.thread.into_iter().collect(),
@@ -95,7 +97,7 @@ pub(super) fn spec(options: &Options, process: Option<&Process>) -> Spec {
             kernel_events_of_all: options.all_processes,
             exclude: vec![std::process::id()],
         },
-        ring_bytes: options.ring_bytes,
+        ring_bytes,
         string_limit: options.string_limit,
         ..Spec::default()
     }

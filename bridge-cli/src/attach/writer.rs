@@ -21,6 +21,9 @@ use crossbeam::channel::{self, Receiver, SendTimeoutError, Sender, TrySendError}
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, What};
 use crate::export::{Exporter, Format, Outcome, Sink};
+use crate::symbolize::Symbolizer;
+
+use super::stacks::Named;
 
 /// Batches that may wait. Each is at most what one drain round gives.
 const BATCHES: usize = 4;
@@ -90,11 +93,11 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread. An ordinary file is emptied.
+    /// Starts the thread, which names stacks where they are taken. An ordinary file is emptied.
     ///
     /// # Errors
     /// [`ErrorKind::Output`] where the file cannot be emptied.
-    pub(super) fn start(format: &Format, output: Output) -> Result<Writer> {
+    pub(super) fn start(format: &Format, output: Output, named: Option<Named>) -> Result<Writer> {
         let (sink, name) = output.into_sink()?;
         let exporter = (format.create)(sink);
         let (batches, receiver) = channel::bounded(BATCHES);
@@ -102,7 +105,10 @@ impl Writer {
         let count = Arc::clone(&written);
         let thread = thread::Builder::new()
             .name("bridge-writer".into())
-            .spawn(move || write_all(exporter, &receiver, &count, &name))
+            .spawn(move || {
+                let symbolizer = named.map(|(wanted, updates)| Symbolizer::new(wanted, updates));
+                write_all(exporter, symbolizer, &receiver, &count, &name)
+            })
             .map_err(|error| {
                 Error::new(ErrorKind::Other, "cannot start the writing thread").because(error)
             })?;
@@ -176,13 +182,17 @@ fn failed(path: &Path, error: io::Error) -> Error {
 
 fn write_all(
     mut exporter: Box<dyn Exporter>,
+    mut symbolizer: Option<Symbolizer>,
     batches: &Receiver<Vec<Event>>,
     written: &AtomicU64,
     name: &Path,
 ) -> Result<Finish> {
     let failed = |error| failed(name, error);
-    while let Ok(batch) = batches.recv() {
-        for event in &batch {
+    while let Ok(mut batch) = batches.recv() {
+        for event in &mut batch {
+            if let Some(symbolizer) = &mut symbolizer {
+                symbolizer.resolve(event);
+            }
             if exporter.event(event).map_err(failed)? == Outcome::ReaderGone {
                 return Ok(Finish::ReaderGone);
             }

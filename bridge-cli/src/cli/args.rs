@@ -16,6 +16,7 @@ use crate::probe;
 use crate::snapshot;
 
 use super::events::EventArgs;
+use super::stacks::StackArgs;
 use super::stat::StatArgs;
 use super::values::size;
 use super::what::WhatArgs;
@@ -109,6 +110,8 @@ pub(super) struct ListArgs {
 pub(super) struct AttachArgs {
     #[command(flatten)]
     what: WhatArgs,
+    #[command(flatten)]
+    stacks: StackArgs,
     /// Write to this file instead of the standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -256,6 +259,7 @@ impl AttachArgs {
             output: self.output,
             format: self.format,
             count: self.count,
+            stacks: self.stacks.wanted()?,
             recorder,
             ring_bytes: self.ring.unwrap_or(0),
             string_limit: self.string_limit.map_or(0, usize::from),

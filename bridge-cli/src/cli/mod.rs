@@ -3,6 +3,7 @@
 mod args;
 mod events;
 mod report;
+mod stacks;
 mod stat;
 mod values;
 mod what;

@@ -13,6 +13,8 @@
 //! | `origin` | `application`, `usdt` or `kernel` |
 //! | `late` | `true`, only where the event stands behind one of a later time |
 //! | `fields` | an object: name → value, in the probe's order; a name that comes twice gets `#2`, `#3` … |
+//! | `stack` | where stacks are taken: an array of frames, innermost first, each with `address`, `symbol` and `offset` where it has a name, `module`, `inlined` and `kernel` where they are true, and `srcline` where it is asked for |
+//! | `stack_cut`, `stack_incomplete` | after so many frames there were more; callers are missing |
 //! | `lost`, `after_ns`, `reason` | how many, since when, and `ring_full`, `recursion` or `busy` |
 //!
 //! Values:
@@ -40,6 +42,7 @@ use linkme::distributed_slice;
 use super::{Buffered, Exporter, FORMATS, Format, Outcome, PerProbe, Sink};
 use crate::event::{Event, LostReason, Origin, Probe, UNKNOWN_CPU, UNKNOWN_LENGTH, Value, What};
 use crate::print::{self, decimal};
+use crate::stack::{End, Stack};
 
 // The lint counts the section that the row is put into.
 #[allow(unsafe_code)]
@@ -106,7 +109,11 @@ impl Exporter for Json {
                     out.extend_from_slice(key);
                     self::value(value, out);
                 }
-                out.extend_from_slice(b"}}\n");
+                out.push(b'}');
+                if let Some(stack) = &event.stack {
+                    self::stack(stack, out);
+                }
+                out.extend_from_slice(b"}\n");
             }
             What::Lost {
                 count,
@@ -130,6 +137,47 @@ impl Exporter for Json {
 
     fn flush(&mut self) -> io::Result<Outcome> {
         self.out.flush()
+    }
+}
+
+fn stack(stack: &Stack, out: &mut Vec<u8>) {
+    out.extend_from_slice(b",\"stack\":[");
+    for (index, frame) in stack.frames.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(b"{\"address\":");
+        quoted(|out| print::hexadecimal(frame.address, out), out);
+        if let Some(symbol) = &frame.symbol {
+            out.extend_from_slice(b",\"symbol\":");
+            string(symbol, out);
+            if !frame.inlined {
+                out.extend_from_slice(b",\"offset\":");
+                decimal(frame.offset, out);
+            }
+        }
+        out.extend_from_slice(b",\"module\":");
+        string(&frame.module, out);
+        if frame.inlined {
+            out.extend_from_slice(b",\"inlined\":true");
+        }
+        if frame.kernel {
+            out.extend_from_slice(b",\"kernel\":true");
+        }
+        if let Some(source) = &frame.source {
+            out.extend_from_slice(b",\"srcline\":");
+            string(source, out);
+        }
+        out.push(b'}');
+    }
+    out.push(b']');
+    match stack.end {
+        End::Whole => {}
+        End::Cut(frames) => {
+            out.extend_from_slice(b",\"stack_cut\":");
+            decimal(frames, out);
+        }
+        End::Incomplete => out.extend_from_slice(b",\"stack_incomplete\":true"),
     }
 }
 

@@ -11,7 +11,8 @@
 //!                <lost>-0       [001]   5131.204990000: orders:charge: LOST 17 events in 1.203ms: the ring was full
 //! ```
 //! A loss that the kernel counts for all CPUs together has `[  -]` in place of the CPU.
-//! An event that comes after later ones begins its body with `(late) `.
+//! An event that comes after later ones begins its body with `(late) `. Where stacks are taken the frames
+//! follow, a line each, and an empty line ([`print::stack`]).
 
 use std::io;
 
@@ -71,6 +72,9 @@ impl Exporter for Text {
             }
         }
         out.push(b'\n');
+        if let Some(stack) = &event.stack {
+            print::stack(stack, out);
+        }
         self.out.settle()
     }
 

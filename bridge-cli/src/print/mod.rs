@@ -7,9 +7,11 @@
 //! are not UTF-8 are shown escaped (`\n`, `\x1b`, `\u{202e}`, `\xff`).
 
 mod escape;
+mod stack;
 mod value;
 
 pub use escape::{escape, is_plain};
+pub use stack::stack;
 pub use value::{Quotes, decimal, hex, hexadecimal, value, whole_characters};
 
 use crate::event::{Base, Field, Print, Probe, Value};

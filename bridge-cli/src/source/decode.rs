@@ -222,6 +222,7 @@ impl Decoder {
             comm: Comm(record.comm),
             late: false,
             what: What::Hit { probe, values },
+            stack: record.stack.map(Into::into),
         }
     }
 
@@ -243,6 +244,7 @@ impl Decoder {
                 after: lost.after,
                 reason: lost.reason,
             },
+            stack: None,
         }
     }
 

@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-/// One mapping of a file. Anonymous memory, stacks and the vdso are left out: they have no file.
+/// One mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// Run-time addresses.
@@ -23,14 +23,21 @@ pub struct Mapping {
     /// Major and minor number of the file system's device. Some file systems (btrfs, overlayfs) give
     /// files another one on `stat`.
     pub device: (u32, u32),
-    /// Inode, never 0.
+    /// Inode; 0 where there is no file: anonymous memory, stacks, the vdso.
     pub inode: u64,
-    /// The name as the line has it.
+    /// The name as the line has it; empty where it has none.
     pub name: Vec<u8>,
 }
 
 /// Reads the lines of a `maps` file; what is no mapping of a file, or no line as described, is passed over.
 pub fn parse_maps(text: &[u8]) -> Vec<Mapping> {
+    let mut mappings = parse_all_maps(text);
+    mappings.retain(|mapping| mapping.inode != 0 && !mapping.name.is_empty());
+    mappings
+}
+
+/// The same with memory that has no file.
+pub(crate) fn parse_all_maps(text: &[u8]) -> Vec<Mapping> {
     text.split(|&byte| byte == b'\n')
         .filter_map(parse_line)
         .collect()
@@ -53,10 +60,11 @@ fn parse_line(line: &[u8]) -> Option<Mapping> {
     let (major, minor) = word()?.split_once(':')?;
     let inode: u64 = word()?.parse().ok()?;
     let range = hex(start)?..hex(end)?;
-    if inode == 0 || range.is_empty() {
+    if range.is_empty() {
         return None;
     }
-    let name_at = rest.iter().position(|&byte| byte != b' ')?;
+    let name_at = rest.iter().position(|&byte| byte != b' ');
+    let name_at = name_at.unwrap_or(rest.len());
     Some(Mapping {
         range,
         writable: permissions.as_bytes().get(1) == Some(&b'w'),

@@ -224,6 +224,22 @@ impl Process {
         Ok(mappings)
     }
 
+    /// All its mappings that are executable, those without a file too.
+    ///
+    /// # Errors
+    /// As for [`Process::mappings`].
+    pub(crate) fn code(&self) -> Result<Vec<Mapping>> {
+        let mut mappings = super::maps::parse_all_maps(&self.read("maps")?);
+        mappings.retain(|mapping| mapping.executable);
+        Ok(mappings)
+    }
+
+    /// Opens the file of one of its mappings, and says what it is called.
+    pub(crate) fn file_of(&self, mapping: &Mapping) -> (PathBuf, Option<File>) {
+        let (name, opened) = MappedFile::of(self, mapping).open();
+        (name.path, opened.ok())
+    }
+
     /// The files that it maps executable, each opened and read once.
     ///
     /// # Errors

@@ -21,6 +21,17 @@ pub struct Symbols {
     strings: OnceLock<HashMap<u64, Box<[u8]>>>,
 }
 
+/// A function of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its module in brackets, `[xfs]`.
+    pub module: Option<&'a str>,
+    /// Bytes from where it begins.
+    pub offset: u64,
+}
+
 #[derive(Debug, Default)]
 struct Functions {
     /// In order of address; of several at one address the first stands first.
@@ -69,6 +80,16 @@ impl Symbols {
         let (_, _, offset, size) = functions.find(address)?;
         let start = address - offset;
         Some(start..start + size)
+    }
+
+    /// The function that an address lies in.
+    pub fn find(&self, address: u64) -> Option<Found<'_>> {
+        let (name, module, offset, _) = self.functions().find(address)?;
+        Some(Found {
+            name,
+            module,
+            offset,
+        })
     }
 
     fn functions(&self) -> &Functions {

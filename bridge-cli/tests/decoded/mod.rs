@@ -16,6 +16,7 @@ pub(crate) fn record(body: Body) -> Record {
         comm,
         probe: ProbeId(7),
         body,
+        stack: None,
     }
 }
 

@@ -197,6 +197,7 @@ impl SdkRings {
                         after: self.last_round,
                         reason: LostReason::RingFull,
                     },
+                    stack: None,
                 });
             }
         }

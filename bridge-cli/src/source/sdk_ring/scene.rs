@@ -115,6 +115,7 @@ impl Scene<'_> {
                 probe: Arc::clone(&point.what),
                 values: decode::values(&point.kinds, &record[2..], since),
             },
+            stack: None,
         };
         if let Some(filter) = &point.filter
             && !self.filtering.is_done(header.event, time)
