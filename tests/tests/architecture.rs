@@ -138,6 +138,7 @@ const MODULES: &[(&str, &[&str])] = &[
         "definition",
         &["libbpf_rs", "libbpf_sys", "source", "attach", "cli"],
     ),
+    ("symbolize", &["source", "merge", "export", "attach", "cli"]),
     ("target", &["source", "merge", "export", "attach", "cli"]),
     ("tracefs", &["source", "merge", "export", "attach", "cli"]),
 ];
