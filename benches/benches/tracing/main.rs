@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! off   a process for each state: no subscriber, ours, theirs, ours around theirs; sixteen DEBUG events
-//! on    one process, several dispatchers: a subscriber that does nothing, ours around it, and others' instead
+//! on    a process for each peer: a subscriber that does nothing, ours around it, and the peer instead
 //! ```
-//! The processes of `off` are interleaved, and ratios pair what ran in one round of one repetition. In `on`
-//! ours is a difference: with, minus without, round by round.
+//! The processes are interleaved. In `off` ratios pair what ran in one round of one repetition. In `on` ours
+//! is a difference: with, minus without, round by round.
 
 #[path = "../on/nobody.rs"]
 mod nobody;
@@ -30,15 +30,29 @@ fn main() -> Result<(), Box<dyn Error>> {
         return measure(state, rounds.parse()?);
     }
     let thoroughness = Thoroughness::wanted();
-    let (rounds, repetitions) = thoroughness.pick((150, 8), (60, 2), (1, 1));
+    let (rounds, repetitions) = thoroughness.pick((100, 6), (40, 2), (1, 1));
     let mut samples = Samples::default();
+    let mut part = Part::default();
+    let mut process = 0;
     for repetition in 0..repetitions {
         for state in off::State::ALL {
             collect(repetition, state.name(), rounds, &mut samples)?;
         }
-        collect(repetition, on::NAME, rounds, &mut samples)?;
+        for peer in on::Peer::ALL {
+            match peer.absence() {
+                None => {
+                    collect(process, peer.name(), peer.rounds(rounds), &mut samples)?;
+                    process += 1;
+                }
+                Some(reason) if repetition == 0 => {
+                    for shape in on::SHAPES {
+                        part.skip(&format!("tracing/on/{shape}/{}", peer.name()), &reason);
+                    }
+                }
+                Some(_) => {}
+            }
+        }
     }
-    let mut part = Part::default();
     for name in samples.names() {
         if let Some(time) = samples.time(name) {
             part.time(name.to_owned(), time);
@@ -69,14 +83,19 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// One process: its series' samples, on the standard output.
 fn measure(state: &str, rounds: usize) -> Result<(), Box<dyn Error>> {
-    let series: Vec<Series> = match off::State::named(state) {
-        Some(state) => state.prepare(),
-        None => on::prepare()?,
+    let peer = on::Peer::named(state);
+    let series: Vec<Series> = match (off::State::named(state), peer) {
+        (Some(state), _) => state.prepare(),
+        (None, Some(peer)) => on::prepare(peer)?,
+        (None, None) => return Err(format!("there is no state {state}").into()),
     };
     let mut lines = String::new();
     paired::measure(&series, rounds, |Sample { name, round, ns }| {
         lines += &format!("{name} {round} {ns}\n");
     });
+    if peer.is_some() {
+        on::check()?;
+    }
     print!("{lines}");
     Ok(())
 }
