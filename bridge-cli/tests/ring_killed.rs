@@ -52,11 +52,24 @@ fn how(program: &mut Program) -> (u64, bool) {
     (hits.parse().unwrap(), on == "true")
 }
 
-/// Events a second, over some time.
+/// What the program has had of the CPUs: a busy machine gives it less a second. See `schedstat` in the
+/// kernel's `Documentation/scheduler/sched-stats.rst`.
+fn cpu_time(program: &Program) -> Duration {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", program.pid)).unwrap();
+    let of_task = |task: std::io::Result<std::fs::DirEntry>| {
+        let text = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse::<u64>().ok()
+    };
+    Duration::from_nanos(tasks.filter_map(of_task).sum())
+}
+
+/// Events a second of the CPU, over some time.
 fn rate(program: &mut Program) -> f64 {
-    let (start, before) = (Instant::now(), how(program).0);
+    let (start, before) = (cpu_time(program), how(program).0);
     thread::sleep(Duration::from_millis(60));
-    (how(program).0 - before) as f64 / start.elapsed().as_secs_f64()
+    let hits = how(program).0 - before;
+    let took = (cpu_time(program) - start).max(Duration::from_nanos(1));
+    hits as f64 / took.as_secs_f64()
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
