@@ -273,8 +273,13 @@ impl<'a> Executables<'a> {
                 };
             }
         }
-        command.args(["--quiet", "--message-format=json-render-diagnostics"]);
-        let text = process::read(&mut command)?;
+        // A test's build has the programs of its own package only.
+        let mut bridges = cargo(&["build", "--package", "bridge-cli", "--bins"]);
+        let mut text = String::new();
+        for command in [&mut command, &mut bridges] {
+            command.args(["--quiet", "--message-format=json-render-diagnostics"]);
+            text += &process::read(command)?;
+        }
         let mut paths = HashMap::new();
         let mut bridge = None;
         for line in text.lines() {
