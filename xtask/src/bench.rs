@@ -54,8 +54,6 @@ pub(crate) fn run(length: Length) -> Result<(), Error> {
         "tracebraid-benches",
         "--benches",
         "--no-fail-fast",
-        "--features",
-        "console",
     ];
     if setup::has_cpp() {
         benches.extend(["--features", "tracy"]);

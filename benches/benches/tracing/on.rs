@@ -94,7 +94,7 @@ dispatchers! {
     );
 }
 
-#[cfg(feature = "console")]
+#[cfg(all(feature = "console", tokio_unstable))]
 dispatchers! {
     console = {
         let (layer, server) = console_subscriber::ConsoleLayer::builder()
@@ -150,10 +150,16 @@ impl Peer {
             Peer::Chrome => Ok(chrome::RUNS),
             #[cfg(feature = "tracy")]
             Peer::Tracy => Ok(tracy::RUNS),
-            #[cfg(feature = "console")]
+            #[cfg(all(feature = "console", tokio_unstable))]
             Peer::Console => Ok(console::RUNS),
-            #[allow(unreachable_patterns, reason = "not where all features are on")]
-            _ => Err(format!("built without the feature of {}", self.name())),
+            // The layer refuses to be made in any other build.
+            #[cfg(not(all(feature = "console", tokio_unstable)))]
+            Peer::Console => Err(
+                "built without --features console and RUSTFLAGS=\"--cfg tokio_unstable\""
+                    .to_owned(),
+            ),
+            #[cfg(not(feature = "tracy"))]
+            Peer::Tracy => Err("built without --features tracy".to_owned()),
         }
     }
 
