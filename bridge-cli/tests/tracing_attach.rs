@@ -97,6 +97,21 @@ fn main() {
             let looked_up =
                 |item| format!("event level=4 message=\"looked up\" item={item} user=ada");
             assert_eq!(stream(&ran), [looked_up(48), looked_up(49)], "{}", ran.err);
+
+            // By now they are known, and what happens to the span has neither level nor user.
+            let attached = attach(
+                &program,
+                &["--via", "ring", "-e", "shop.cart:*", "--filter", filter],
+            );
+            assert_eq!(program.ask("50"), "done");
+            let ran = attached.stop(Signal::SIGINT);
+            assert_eq!(stream(&ran), [looked_up(48), looked_up(49)], "{}", ran.err);
+            let pid = program.pid.to_string();
+            let misspelt = ["-e", "shop.cart:*", "--filter", "lvl <= 4"];
+            let ran =
+                run_bridge(&[&["attach", "-p", &pid, "--via", "ring"], &misspelt[..]].concat());
+            assert_eq!(ran.status, 2, "{}", ran.err);
+            assert!(ran.err.contains("Field not found"), "{}", ran.err);
             program.finish();
         }),
         test("a_command_is_traced_from_its_first_word", || {

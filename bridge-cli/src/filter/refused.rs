@@ -74,6 +74,18 @@ impl Refusals {
         }
     }
 
+    /// Adds what another one holds, but for fields that are missing where the filter fits something else.
+    pub fn add_unless_understood(&mut self, other: Refusals) {
+        self.understood.extend(other.understood);
+        let understood = &self.understood;
+        let is_wrong = |refusal: &Refusal| {
+            refusal.fault.kind() != FaultKind::FieldNotFound
+                || understood.iter().all(|(of, _)| *of != refusal.of)
+        };
+        self.refused
+            .extend(other.refused.into_iter().filter(is_wrong));
+    }
+
     /// Whether the filters behind this `-e` were read for any event.
     pub fn have_seen(&self, of: usize) -> bool {
         let mut seen = self.understood.iter().map(|(seen, _)| *seen);
