@@ -52,10 +52,12 @@
 //! # Places
 //!
 //! `spec` and `record` build without clang (`default-features = false`). `plan` turns a spec into
-//! what the kernel side knows: numbered entries, locations, places of arguments. `maps` and
-//! `load` make the maps and load the programs of `bpf/*.bpf.c`, `mechanism` chooses how a kernel function is reached,
-//! `attach/` links them, `ring` and `counters` read what they
-//! write, `decode` makes records of it. `cost` asks what programs took. `family` keeps the set of processes where children are followed, `mappings` knows what processes map. `bpf/abi.h` is the only thing that C and Rust share.
+//! what the kernel side knows: numbered entries, locations, places of arguments. `maps` and `load` make the
+//! maps and load the programs of `bpf/*.bpf.c`, `mechanism` chooses how a kernel function is reached,
+//! `attach/` links them (by `kernel`'s links, else by a `perf_event`), `ring` and `counters` read what they
+//! write, `decode` makes records of it. `cost` asks what programs took, `misses` what they were kept from.
+//! `family` keeps the set of processes where children are followed, `mappings` knows what processes map.
+//! `bpf/abi.h` is the only thing that C and Rust share.
 //! [`capability`] knows what this machine allows.
 
 pub mod record;
@@ -93,6 +95,8 @@ mod mechanism;
 mod memory;
 #[cfg(feature = "load")]
 mod misses;
+#[cfg(feature = "load")]
+mod perf_event;
 #[cfg(feature = "load")]
 mod plan;
 #[cfg(feature = "load")]

@@ -16,8 +16,8 @@ use std::sync::atomic::Ordering;
 
 use crate::cpus;
 use crate::error::Result;
-use crate::kernel;
 use crate::memory::{Mapping, page_size};
+use crate::perf_event;
 use crate::rights;
 
 /// Bytes of each CPU's ring: a thousand records, of which a program that starts makes some ten.
@@ -97,7 +97,7 @@ impl Mappings {
     pub fn follow() -> Result<Mappings> {
         let mut rings = Vec::new();
         for cpu in cpus::online()? {
-            let event = kernel::open_side_band(cpu).map_err(|error| {
+            let event = perf_event::open_side_band(cpu).map_err(|error| {
                 rights::refused("what processes map (perf events of all processes)", error)
             })?;
             let memory = Mapping::new(event.as_fd(), 0, page_size() + RING, true)?;

@@ -7,11 +7,11 @@ use super::{fentry, kprobe_multi};
 use crate::capability;
 use crate::cost::Meter;
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel;
 use crate::load::{self, Object, Program};
 use crate::maps::Maps;
 use crate::mechanism::{self, Chosen, Mechanism};
 use crate::misses::Guarded;
+use crate::perf_event;
 use crate::plan::{Function, Needs};
 use crate::rights;
 use crate::spec::{FunctionPlace, ProbeId};
@@ -139,10 +139,7 @@ fn trampolines<'a>(
         match done {
             Ok(fentry::Trampoline { program, link }) => {
                 let probe = one.function.probe;
-                attached.meters.push(Meter::new(&program, vec![probe])?);
-                attached
-                    .guarded
-                    .push(Guarded::link(link, Some(program), vec![probe], true));
+                attached.keep(link, program, vec![probe], true)?;
                 attached.note(Mechanism::Trampoline { at_return }, &one);
             }
             Err(why) => {
@@ -177,10 +174,7 @@ fn multi<'a>(
         if let Some(link) = done.link {
             let probes = done.functions.iter().map(|function| function.probe);
             let probes: Vec<ProbeId> = probes.collect();
-            attached.meters.push(Meter::new(&program, probes.clone())?);
-            attached
-                .guarded
-                .push(Guarded::link(link, Some(program), probes, is_counted));
+            attached.keep(link, program, probes, is_counted)?;
         }
     }
     let mut came = Came::default();
@@ -244,6 +238,20 @@ fn kprobes<'a>(
 }
 
 impl Attached {
+    /// Keeps a link whose program serves these probes and no others.
+    fn keep(
+        &mut self,
+        link: OwnedFd,
+        program: OwnedFd,
+        probes: Vec<ProbeId>,
+        is_counted: bool,
+    ) -> Result<()> {
+        self.meters.push(Meter::new(&program, probes.clone())?);
+        self.guarded
+            .push(Guarded::link(link, Some(program), probes, is_counted));
+        Ok(())
+    }
+
     fn note(&mut self, mechanism: Mechanism, one: &Waiting<'_>) {
         self.chosen.push(Chosen {
             probe: one.function.probe,
@@ -256,9 +264,9 @@ impl Attached {
 /// Attaches one by a kprobe.
 fn kprobe(function: &Function, program: BorrowedFd<'_>) -> Result<OwnedFd> {
     let kind = kind().unwrap_or_default();
-    let event = kernel::open_kprobe(kind, &function.place, function.at_return)
+    let event = perf_event::open_kprobe(kind, &function.place, function.at_return)
         .map_err(|error| refused(function, error))?;
-    kernel::link_perf_event(program, &event, function.location.into())
+    perf_event::link(program, &event, function.location.into())
         .map_err(|error| refused(function, error))
 }
 

@@ -7,7 +7,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel;
+use crate::perf_event;
 use crate::plan::Tracepoint;
 use crate::rights;
 
@@ -38,8 +38,8 @@ pub(crate) fn attach(
         Error::new(kind, format!("cannot attach to the tracepoint {what}")).because(error)
     };
     let id = id(tracepoint, &what)?;
-    let event = kernel::open_tracepoint(id, cpu).map_err(failed)?;
-    kernel::link_perf_event(program, &event, index).map_err(failed)
+    let event = perf_event::open_tracepoint(id, cpu).map_err(failed)?;
+    perf_event::link(program, &event, index).map_err(failed)
 }
 
 fn id(tracepoint: &Tracepoint, what: &str) -> Result<u64> {

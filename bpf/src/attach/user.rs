@@ -10,6 +10,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{self, Sites};
+use crate::perf_event;
 use crate::plan::{Binary, Site};
 use crate::rights;
 use crate::spec::{Fetch, Location, ProbeId, UserProbe};
@@ -56,8 +57,8 @@ pub(crate) fn attach(binary: &Binary, program: BorrowedFd<'_>, way: Way) -> Resu
             let one = |site: &Site| {
                 let (offset, semaphore) = (site.offset, site.semaphore);
                 let event =
-                    kernel::open_uprobe(kind, &binary.path, offset, semaphore, site.at_return)?;
-                kernel::link_perf_event(program, &event, site.location.into())
+                    perf_event::open_uprobe(kind, &binary.path, offset, semaphore, site.at_return)?;
+                perf_event::link(program, &event, site.location.into())
             };
             let mut links = Vec::with_capacity(binary.sites.len());
             for site in &binary.sites {

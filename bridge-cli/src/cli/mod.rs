@@ -128,14 +128,9 @@ fn doctor(args: &DoctorArgs) -> Result<ExitCode> {
     print(answer.as_bytes())
 }
 
-fn attach(args: AttachArgs) -> Result<ExitCode> {
-    let verbose = args.verbose;
-    let options = args.into_options()?;
-    let command = options
-        .command
-        .first()
-        .map(|program| program.display().to_string());
-    let ended = attach::run(&options, &mut |note| match note {
+/// Says what came up; details only where they are asked for.
+fn say_note(note: Note, verbose: bool) {
+    match note {
         Note::Warning(text) => say(&text),
         Note::Attached { probes, took } if verbose => {
             say(&format!(
@@ -145,7 +140,17 @@ fn attach(args: AttachArgs) -> Result<ExitCode> {
         }
         Note::Detail(text) if verbose => say(&text),
         Note::Attached { .. } | Note::Detail(_) => {}
-    })?;
+    }
+}
+
+fn attach(args: AttachArgs) -> Result<ExitCode> {
+    let verbose = args.verbose;
+    let options = args.into_options()?;
+    let command = options
+        .command
+        .first()
+        .map(|program| program.display().to_string());
+    let ended = attach::run(&options, &mut |note| say_note(note, verbose))?;
     let _ = io::stderr().write_all(report::table(&ended.summary.render()).as_bytes());
     if let Some(command) = command {
         say(&match ended.command {

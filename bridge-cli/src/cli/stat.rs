@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use crate::attach::{Counting, Note};
+use crate::attach::Counting;
 use crate::error::Result;
 use crate::launch::shell_status;
 use crate::stat::{self, Format};
 
-use super::say;
 use super::what::WhatArgs;
+use super::{say, say_note};
 
 #[derive(Debug, Args)]
 pub(super) struct StatArgs {
@@ -68,17 +68,7 @@ pub(super) fn run(args: StatArgs) -> Result<ExitCode> {
     let options = args.into_options()?;
     let command = options.attach.command.first();
     let command = command.map(|program| program.display().to_string());
-    let ended = stat::run(&options, &mut |note| match note {
-        Note::Warning(text) => say(&text),
-        Note::Attached { probes, took } if verbose => {
-            say(&format!(
-                "attached {probes} probes in {} ms",
-                took.as_millis()
-            ));
-        }
-        Note::Detail(text) if verbose => say(&text),
-        Note::Attached { .. } | Note::Detail(_) => {}
-    })?;
+    let ended = stat::run(&options, &mut |note| say_note(note, verbose))?;
     let mut text = format!(
         "counted for {:.2} s, {} probes without a hit",
         ended.duration.as_secs_f64(),

@@ -151,13 +151,8 @@ fn fill(template: &str, fields: &[Field], values: &[Value], out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
+    use super::value::tests::shown;
     use super::*;
-
-    fn shown(value_: Value) -> String {
-        let mut out = Vec::new();
-        value(&value_, Base::Decimal, Quotes::WhereNeeded, &mut out);
-        String::from_utf8(out).unwrap()
-    }
 
     #[test]
     fn of_a_return_only_what_has_a_value_is_printed() {

@@ -164,10 +164,10 @@ fn text(bytes: &[u8], quotes: Quotes, out: &mut Vec<u8>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn shown(value_: Value) -> String {
+    pub(in crate::print) fn shown(value_: Value) -> String {
         let mut out = Vec::new();
         value(&value_, Base::Decimal, Quotes::WhereNeeded, &mut out);
         String::from_utf8(out).unwrap()

@@ -45,14 +45,14 @@ int main(int argc, char **argv)
     const char *text = "a name";
     struct order order = {42, "ada", {1, 2, 3, 250, 251, 252, 253, 254}, 0xA5C3F00D, {"one", "two", "three", NULL}, -1234};
     if (argc > 2 && !strcmp(argv[2], "cold")) {
-        char path[] = "/tmp/probed-cold-XXXXXX", page[8192];
-        int file = mkstemp(path);
+        char page[8192];
+        FILE *kept = tmpfile();
+        int file = kept ? fileno(kept) : -1;
         memset(page, 'x', sizeof(page));
         memcpy(page + 4090, "across", 6);
         memcpy(page + 4096, "pages", 6);
         if (write(file, page, sizeof(page)) != sizeof(page))
             return 1;
-        unlink(path);
         text = (char *)mmap(NULL, sizeof(page), PROT_READ, MAP_PRIVATE, file, 0) + 4090;
     }
     for (long i = 0; i < count; i++) {

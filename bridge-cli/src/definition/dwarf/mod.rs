@@ -10,6 +10,7 @@
 //! What DWARF 5 calls a type unit, and split debug information (`.dwo`), are not read.
 
 mod entry;
+mod followed;
 mod inlined;
 mod location;
 mod prologue;

@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 use tracebraid_ring::Region;
 use tracebraid_wire::region;
 
-use super::shared::{self, Shared};
+use super::header;
+use super::shared::Shared;
 use super::taken::Taken;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -65,7 +66,7 @@ pub(super) fn regions(path: &Path) -> Result<Vec<Taken>> {
             continue;
         }
         // A child of fork has its parent's region too.
-        match shared::check_header(&header, pid) {
+        match header::check(&header, pid) {
             Ok((header, geometry)) if header.pid == pid || core.heads() == 1 => {
                 let copy = Region::create(c"tracebraid-core", geometry)
                     .and_then(|copy| core.fill(head, &copy).map(|()| copy))

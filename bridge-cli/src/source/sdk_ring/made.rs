@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use tracebraid_wire::region::{self, PATTERN_OF_NONE};
 
-use super::find;
 use super::point::Listed;
 use super::shared::Shared;
 use super::taken::ANSWER;
+use super::{find, header};
 
 /// How long a program is given to come across what it has.
 const LOOK: Duration = Duration::from_millis(500);
@@ -21,7 +21,7 @@ pub fn made_in(pid: u32) -> Vec<Listed> {
     let mut made = Vec::new();
     for (path, _) in find::of_process(pid) {
         // A child of fork has its parent's region too.
-        let owner = Shared::owner(&path);
+        let owner = header::owner(&path);
         if owner.is_some() && owner != find::numbers(pid).last().copied() {
             continue;
         }

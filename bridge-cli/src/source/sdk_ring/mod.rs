@@ -20,6 +20,7 @@ mod core_dump;
 mod decode;
 mod filtering;
 mod find;
+mod header;
 mod made;
 mod people;
 mod point;

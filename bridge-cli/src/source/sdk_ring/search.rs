@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::taken::{ANSWER, Taken, Wish};
-use super::{SdkRings, find, shared};
+use super::{SdkRings, find, header, shared};
 use crate::error::Error;
 
 /// How often regions are looked for.
@@ -16,8 +16,7 @@ pub fn is_served(pid: u32) -> bool {
     let own = find::numbers(pid).last().copied();
     find::of_process(pid).iter().any(|(path, _)| {
         // A child of fork has its parent's region, and nobody who serves it.
-        shared::Shared::header_of(path)
-            .is_some_and(|header| header.helper != 0 && Some(header.pid) == own)
+        header::of(path).is_some_and(|header| header.helper != 0 && Some(header.pid) == own)
     })
 }
 
@@ -125,11 +124,11 @@ impl SdkRings {
         for (path, id) in find::of_process(pid) {
             let is_known = self.regions.iter().any(|region| region.id == id);
             // Refused for good is only what is whole.
-            if is_known || self.refused.contains(&id) || !shared::Shared::is_made(&path) {
+            if is_known || self.refused.contains(&id) || !header::is_made(&path) {
                 continue;
             }
             // A child of fork has its parent's region too.
-            let owner = shared::Shared::owner(&path);
+            let owner = header::owner(&path);
             if owner.is_some() && owner != find::numbers(pid).last().copied() {
                 continue;
             }

@@ -5,21 +5,21 @@
 
 #![allow(unsafe_code)]
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tracebraid_ring::Region;
 use tracebraid_ring::requests::{Words, has_come_to};
-use tracebraid_ring::{Geometry, Region};
-use tracebraid_wire::region::{self, Group, Header, RegionError, control};
+use tracebraid_wire::region::{self, Header, control};
 
 use super::clock::Pair;
-use crate::error::{Error, ErrorKind, Result};
+use super::header::{self, cannot};
+use crate::error::Result;
 use crate::target::ProcessEnd;
 
 /// Bytes of a snapshot's reason at most.
@@ -96,7 +96,7 @@ impl Shared {
             .write(true)
             .open(path)
             .map_err(|error| cannot(pid, "cannot be opened").because(error))?;
-        let (header, geometry) = read_header(&file, pid)?;
+        let (header, geometry) = header::read(&file, pid)?;
         let mapped = OwnedFd::from(
             file.try_clone()
                 .map_err(|error| cannot(pid, "cannot be mapped").because(error))?,
@@ -125,35 +125,6 @@ impl Shared {
             file,
             is_ours: false,
         })
-    }
-
-    /// Whether a region is there to be looked at. Its program may just be making it: the first word of its
-    /// header is the last that is written. That takes no time, but it may have been interrupted.
-    pub(super) fn is_made(path: &Path) -> bool {
-        let deadline = Instant::now() + LOOK;
-        loop {
-            let mut first = [0; 8];
-            let read = File::open(path).and_then(|file| file.read_at(&mut first, 0));
-            // What cannot be read is for somebody else to say.
-            if read.map_or(true, |read| read == first.len() && first != [0; 8]) {
-                return true;
-            }
-            if Instant::now() >= deadline {
-                return false;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    /// The process that a region belongs to, as that process numbers itself.
-    pub(super) fn owner(path: &Path) -> Option<u32> {
-        Shared::header_of(path).map(|header| header.pid)
-    }
-
-    /// What the program said of a region, if it is one that we know.
-    pub(super) fn header_of(path: &Path) -> Option<Header> {
-        let file = File::open(path).ok()?;
-        read_header(&file, 0).ok().map(|(header, _)| header)
     }
 
     /// The rings.
@@ -439,52 +410,6 @@ impl Shared {
     }
 }
 
-fn cannot(pid: u32, what: &str) -> Error {
-    Error::new(
-        ErrorKind::Target,
-        format!("the rings of process {pid}: {what}"),
-    )
-}
-
-/// Reads and checks a header, and the sizes in it.
-fn read_header(file: &File, pid: u32) -> Result<(Header, Geometry)> {
-    let mut bytes = [0; region::HEADER_BYTES];
-    file.read_exact_at(&mut bytes, 0)
-        .map_err(|error| cannot(pid, "cannot be read").because(error))?;
-    check_header(&bytes, pid)
-}
-
-/// Checks a header, and the sizes in it.
-pub(super) fn check_header(bytes: &[u8], pid: u32) -> Result<(Header, Geometry)> {
-    let cannot = |what: &str| cannot(pid, what);
-    let header = Header::parse(bytes).map_err(|error| match error {
-        RegionError::Version(version) => cannot(&format!("are of version {version}")).hint(format!(
-            "this bridge knows version {}: use the bridge that belongs to the program's SDK, or --via usdt",
-            region::VERSION
-        )),
-        _ => cannot("begin with no header"),
-    })?;
-    if header.cpu_rings > possible_cpus() {
-        return Err(cannot("claim to be more than this machine has CPUs"));
-    }
-    let rings = Group::ALL.len() * header.cpu_rings as usize;
-    let header_bytes = region::header_bytes(rings).next_multiple_of(Geometry::PAGE);
-    let ring_bytes = usize::try_from(header.ring_bytes).unwrap_or(0);
-    let geometry = Geometry::new(header_bytes, rings, ring_bytes)
-        .map_err(|bad| cannot(&format!("have impossible sizes ({bad:?})")))?;
-    Ok((header, geometry))
-}
-
-/// How many CPUs this machine can have.
-fn possible_cpus() -> u32 {
-    /// What a kernel for x86-64 can be built for.
-    const MOST: u32 = 8192;
-    let text = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
-    let last = text.trim().rsplit(['-', ',']).next();
-    last.and_then(|cpu| cpu.parse::<u32>().ok())
-        .map_or(MOST, |cpu| cpu.saturating_add(1))
-}
-
 /// Locks or unlocks. Whether it could be had.
 fn lock(file: &File, kind: libc::c_int) -> io::Result<bool> {
     // SAFETY: all zeros is a valid flock.
@@ -506,25 +431,4 @@ fn lock(file: &File, kind: libc::c_int) -> io::Result<bool> {
 fn wake(word: &AtomicU32) {
     // SAFETY: a mapped, aligned word shared with the target.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_region_that_is_being_made_is_none_yet() {
-        let path = std::env::temp_dir().join(format!("tracebraid-made-{}", std::process::id()));
-        let is_made = |bytes: &[u8]| {
-            fs::write(&path, bytes).unwrap();
-            Shared::is_made(&path)
-        };
-        assert!(!is_made(b""));
-        assert!(!is_made(&[0; 4096]));
-        assert!(is_made(&region::MAGIC.to_le_bytes()));
-        // What it is else is for who takes it to say.
-        assert!(is_made(b"anything else"));
-        fs::remove_file(&path).unwrap();
-        assert!(Shared::is_made(&path));
-    }
 }

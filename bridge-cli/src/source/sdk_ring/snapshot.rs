@@ -10,11 +10,11 @@ use tracebraid_wire::region::HEADER_BYTES;
 use super::SdkRings;
 use super::clock::{Fit, now, read};
 use super::core_dump;
-use super::find;
 use super::point::Point;
 use super::scene::{Findings, Round};
-use super::shared::{self, Shared};
+use super::shared::Shared;
 use super::taken::Taken;
+use super::{find, header};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, Probe};
 use crate::filter::Hits;
@@ -88,7 +88,7 @@ pub fn held_of(region: Region, pid: u32, wish: &mut dyn FnMut(&Probe) -> Hits) -
     let mut bytes = [0; HEADER_BYTES];
     file.read_exact_at(&mut bytes, 0)
         .map_err(|error| cannot("cannot be read").because(error))?;
-    let (header, geometry) = shared::check_header(&bytes, pid)?;
+    let (header, geometry) = header::check(&bytes, pid)?;
     if geometry != region.geometry() {
         return Err(cannot("are not what their header says"));
     }
