@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Event, Probe, What};
+use crate::event::{Event, Origin, Probe, What};
 use crate::filter::{self, Hits, Machine, ProbeFilter, Refusals};
 use crate::selector::{Scope, Selector};
 
@@ -153,7 +153,11 @@ impl Conditions {
             for condition in &self.conditions {
                 let mut refusals = Refusals::default();
                 read.push(condition.read(probe, &self.machine, &mut refusals));
-                let errors = condition.errors(refusals);
+                // Which of `tracing`'s have the fields, nobody has to hear of each.
+                let errors = match probe.origin {
+                    Origin::Made => Vec::new(),
+                    _ => condition.errors(refusals),
+                };
                 self.warnings.extend(errors.iter().map(Error::with_causes));
             }
             self.read.insert(address, (Arc::clone(probe), read));

@@ -103,6 +103,8 @@ pub struct Probe {
 pub enum Origin {
     /// A tracebraid tracepoint of the target.
     Application,
+    /// One that the target made at run time, as it came across a callsite of `tracing`.
+    Made,
     /// A USDT probe of a binary that does not carry our note.
     Usdt,
     /// A kernel tracepoint.

@@ -94,6 +94,7 @@ pub fn run(options: &Options) -> Result<Taken> {
         Some(selector) => format!("-e {selector}"),
         None => "--filter".to_owned(),
     };
+    let awaited = refusals.take_awaited(named);
     if let Some(error) = Error::several(refusals.into_errors(named)) {
         return Err(error);
     }
@@ -101,7 +102,7 @@ pub fn run(options: &Options) -> Result<Taken> {
     let taken = Taken {
         events: held.events.len(),
         span: times.map_or(0, |(first, last)| last.time - first.time),
-        warnings: held.warnings,
+        warnings: held.warnings.into_iter().chain(awaited).collect(),
     };
     let (sink, name): (Sink, String) = match &options.output {
         None => (Box::new(io::stdout()), "the standard output".to_owned()),

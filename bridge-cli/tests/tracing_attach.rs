@@ -114,6 +114,21 @@ fn main() {
             assert!(ran.err.contains("Field not found"), "{}", ran.err);
             program.finish();
         }),
+        test("a_condition_is_for_those_that_have_its_fields", || {
+            let mut program = Program::start("shop");
+            assert_eq!(program.ask("1"), "done");
+            let when = "shop.cart:* if item == 40 && level <= 4";
+            let pid = program.pid.to_string();
+            let attached =
+                Attached::start(&["-p", &pid, "-e", "shop.cart:*", "--snapshot-when", when]);
+            assert_eq!(program.ask("50"), "done");
+            let ran = attached.stop(Signal::SIGINT);
+            assert_eq!(ran.status, 0, "{}", ran.err);
+            assert!(!ran.err.contains("cannot be used"), "{}", ran.err);
+            let taken = [format!("reason={when:?}")];
+            assert_eq!(ran.bodies("bridge:snapshot"), taken, "{}", ran.err);
+            program.finish();
+        }),
         test("a_command_is_traced_from_its_first_word", || {
             let program = command("shop-at-once");
             let mut bridge = support::bridge();

@@ -185,7 +185,7 @@ fn prepare(probe: &Probe) -> Prepared {
     let mut event = b"\"event\":".to_vec();
     string(&format!("{}:{}", probe.group, probe.name), &mut event);
     event.extend_from_slice(match probe.origin {
-        Origin::Application => b",\"origin\":\"application\"".as_slice(),
+        Origin::Application | Origin::Made => b",\"origin\":\"application\"".as_slice(),
         Origin::Usdt => b",\"origin\":\"usdt\"",
         Origin::Kernel => b",\"origin\":\"kernel\"",
         Origin::Probe => b",\"origin\":\"probe\"",

@@ -1,5 +1,9 @@
 //! Filters that cannot be used: for which events, where in the text, and what would be right.
 //!
+//! A filter behind a pattern has to fit every tracepoint that was declared. Of those that `tracing` makes
+//! known one by one, which have next to nothing in common, it is for the ones that have its fields; they may
+//! be still to come ([`Refusals::take_awaited`]).
+//!
 //! One filter behind `-e 'orders:*'` may fail for ten tracepoints for one reason: that is one message. A
 //! refused filter is an error, or leaves its tracepoints out; it never lets everything pass.
 
@@ -8,7 +12,7 @@ use std::collections::BTreeSet;
 use tracebraid_filter::{Error as Fault, ErrorKind as FaultKind, Type};
 
 use crate::error::{Error, ErrorKind};
-use crate::event::{Field, Probe};
+use crate::event::{Field, Origin, Probe};
 use crate::nearest::{nearest, suggestion};
 
 /// How many events are named.
@@ -29,6 +33,8 @@ pub struct Refusal {
     fields: Vec<Field>,
     /// The names of all their fields.
     known: BTreeSet<String>,
+    /// The events are of tracepoints that were made at run time.
+    of_made: bool,
 }
 
 /// All that were found.
@@ -49,12 +55,14 @@ impl Refusals {
     /// Adds one, for one event or for any.
     pub(super) fn add(&mut self, of: usize, text: &str, fault: Fault, probe: Option<&Probe>) {
         let name = probe.map(|probe| format!("{}:{}", probe.group, probe.name));
+        let of_made = probe.is_some_and(|probe| probe.origin == Origin::Made);
         let fields = probe.map(|it| it.fields.as_slice()).unwrap_or_default();
         let comparable = fields.iter().filter(|field| field.compared.is_some());
         let comparable = comparable.map(|field| field.name.clone());
         let same = self.refused.iter_mut().find(|known| {
             let place = |fault: &Fault| (fault.kind(), fault.column());
-            (known.of, known.text.as_str()) == (of, text) && place(&known.fault) == place(&fault)
+            (known.of, known.text.as_str(), known.of_made) == (of, text, of_made)
+                && place(&known.fault) == place(&fault)
         });
         match same {
             Some(known) => {
@@ -70,20 +78,9 @@ impl Refusals {
                 names: name.into_iter().collect(),
                 known: comparable.collect(),
                 fields: fields.to_vec(),
+                of_made,
             }),
         }
-    }
-
-    /// Adds what another one holds, but for fields that are missing where the filter fits something else.
-    pub fn add_unless_understood(&mut self, other: Refusals) {
-        self.understood.extend(other.understood);
-        let understood = &self.understood;
-        let is_wrong = |refusal: &Refusal| {
-            refusal.fault.kind() != FaultKind::FieldNotFound
-                || understood.iter().all(|(of, _)| *of != refusal.of)
-        };
-        self.refused
-            .extend(other.refused.into_iter().filter(is_wrong));
     }
 
     /// Whether the filters behind this `-e` were read for any event.
@@ -92,13 +89,27 @@ impl Refusals {
         seen.any(|seen| seen == of) || self.refused.iter().any(|refusal| refusal.of == of)
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.refused.is_empty()
+    /// Takes out what is no error: that tracepoints which were made at run time lack a field. What to say of
+    /// it, where the filter fits nothing so far.
+    pub fn take_awaited(&mut self, subject: impl Fn(&Refusal) -> String) -> Vec<String> {
+        let is_awaited =
+            |refusal: &Refusal| refusal.of_made && refusal.fault.kind() == FaultKind::FieldNotFound;
+        let (awaited, refused) = std::mem::take(&mut self.refused)
+            .into_iter()
+            .partition(is_awaited);
+        self.refused = refused;
+        let fits_nothing =
+            |refusal: &&Refusal| self.understood.iter().all(|(of, _)| *of != refusal.of);
+        let say = |refusal: &Refusal| {
+            let error = refusal.error(&subject(refusal), &[]).with_causes();
+            format!("{error}; waiting for one that has it")
+        };
+        awaited.iter().filter(fits_nothing).map(say).collect()
     }
 
     /// They as errors, in the order of `-e`. `subject` says what the filter stands behind, such as `-e orders:*`.
     pub fn into_errors(mut self, subject: impl Fn(&Refusal) -> String) -> Vec<Error> {
+        self.take_awaited(&subject);
         let error = |refusal: &Refusal| {
             let others = self.understood.iter().filter(|(of, _)| *of == refusal.of);
             let others: Vec<String> = others.map(|(_, name)| name.clone()).collect();

@@ -24,7 +24,7 @@ impl Listing {
             line.extend_from_slice(b"{\"event\":");
             string(&format!("{}:{}", row.group, row.name), &mut line);
             let origin = match row.origin {
-                Origin::Application => "application",
+                Origin::Application | Origin::Made => "application",
                 Origin::Usdt => "usdt",
                 Origin::Kernel => "kernel",
                 Origin::Probe => "probe",

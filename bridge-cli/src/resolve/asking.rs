@@ -8,7 +8,7 @@ use super::Resolved;
 use super::choose::{Candidate, FileOf, means};
 use crate::error::Error;
 use crate::event::Probe;
-use crate::filter::{self, Hits, Machine, ProbeFilter, Refusals};
+use crate::filter::{self, Hits, Machine, ProbeFilter, Refusal, Refusals};
 use crate::selector::{Scope, Selector};
 use crate::source::sdk_ring::Listed;
 
@@ -18,19 +18,12 @@ pub(super) struct Asked {
     id: ProbeId,
     what: Arc<Probe>,
     by: Vec<usize>,
-    /// It was made at run time: a filter behind a pattern is for those of them that have its fields.
-    pub(super) is_made: bool,
 }
 
 impl Asked {
     pub(super) fn new(id: ProbeId, what: &Arc<Probe>, by: Vec<usize>) -> Asked {
         let what = Arc::clone(what);
-        Asked {
-            id,
-            what,
-            by,
-            is_made: false,
-        }
+        Asked { id, what, by }
     }
 }
 
@@ -77,27 +70,25 @@ impl Asking<'_> {
     }
 
     fn errors(self, refusals: Refusals) -> Vec<Error> {
-        refusals.into_errors(|refusal| match self.selectors.get(refusal.of) {
+        refusals.into_errors(|refusal| self.subject(refusal))
+    }
+
+    fn subject(self, refusal: &Refusal) -> String {
+        match self.selectors.get(refusal.of) {
             Some(selector) => format!("-e {selector}"),
             None => "--filter".to_owned(),
-        })
+        }
     }
 }
 
 impl Resolved {
-    /// Reads the filters of everything that was resolved. All that is wrong with them. What was made at run
-    /// time and lacks a field is left out, where the filter fits anything at all.
+    /// Reads the filters of everything that was resolved. All that is wrong with them; what no filter can be
+    /// used for is left out.
     pub(super) fn read_filters(&mut self, asking: Asking<'_>) -> Vec<Error> {
-        let (made, declared): (Vec<Asked>, Vec<Asked>) = std::mem::take(&mut self.asked)
-            .into_iter()
-            .partition(|asked| asked.is_made);
         let mut refusals = Refusals::default();
-        self.read_for_each(declared, asking, &mut refusals);
-        let mut of_made = Refusals::default();
-        for id in self.read_for_each(made, asking, &mut of_made) {
+        for id in self.read_for_each(asking, &mut refusals) {
             self.leave_out(id);
         }
-        refusals.add_unless_understood(of_made);
         for (index, selector) in asking.selectors.iter().enumerate() {
             // Those that mean nothing, or nothing yet.
             if refusals.have_seen(index) {
@@ -107,14 +98,15 @@ impl Resolved {
                 filter::check(index, text, &mut refusals);
             }
         }
+        let awaited = refusals.take_awaited(|refusal| asking.subject(refusal));
+        self.warnings.extend(awaited);
         asking.errors(refusals)
     }
 
     /// The same for what came later: a tracepoint whose filters cannot be read is left out, and that said.
     pub(super) fn read_filters_later(&mut self, asking: Asking<'_>) {
         let mut refusals = Refusals::default();
-        let asked = std::mem::take(&mut self.asked);
-        for id in self.read_for_each(asked, asking, &mut refusals) {
+        for id in self.read_for_each(asking, &mut refusals) {
             self.leave_out(id);
         }
         for error in asking.errors(refusals) {
@@ -126,18 +118,13 @@ impl Resolved {
     }
 
     /// Sets the filter of each probe; those of which no hit is wanted.
-    fn read_for_each(
-        &mut self,
-        all: Vec<Asked>,
-        asking: Asking<'_>,
-        refusals: &mut Refusals,
-    ) -> Vec<ProbeId> {
+    fn read_for_each(&mut self, asking: Asking<'_>, refusals: &mut Refusals) -> Vec<ProbeId> {
         let mut nothing = Vec::new();
         if !asking.selectors.iter().any(Selector::is_filtered) {
             return nothing;
         }
         let machine = Machine::this(self.symbols.clone());
-        for asked in all {
+        for asked in std::mem::take(&mut self.asked) {
             let filters = |index: &usize| (*index, asking.selectors[*index].filters.as_slice());
             let by = asked.by.iter().map(filters);
             match ProbeFilter::read(by, &asked.what, &machine, refusals) {

@@ -22,7 +22,6 @@ impl Resolver {
         resolved: &mut Resolved,
     ) {
         let kinds = one.fields.iter().map(|(_, kind)| *kind).collect();
-        let before = resolved.asked.len();
         self.add_recorded(
             one.fields.clone(),
             kinds,
@@ -31,9 +30,6 @@ impl Resolver {
             probed_in,
             resolved,
         );
-        for asked in &mut resolved.asked[before..] {
-            asked.is_made = one.is_made;
-        }
     }
 
     pub(super) fn add_points(

@@ -93,6 +93,17 @@ impl Decoder {
         self
     }
 
+    /// The same for one that the target made at run time, whose hits may lack a value too.
+    #[must_use]
+    pub fn of_made(mut self, is_made: bool) -> Decoder {
+        if let Some(probe) = Arc::get_mut(&mut self.probe)
+            && is_made
+        {
+            probe.origin = Origin::Made;
+        }
+        self.of_return(is_made)
+    }
+
     /// For a USDT probe of a binary without our note. `locations` are those of the
     /// [`UserProbe`](tracebraid_bpf::spec::UserProbe), in its order. Fields are called `arg0`, `arg1`
     /// …, as many as the location with most arguments has.

@@ -62,7 +62,8 @@ impl Listed {
             .iter()
             .map(|(name, kind)| (name.as_str(), *kind));
         Decoder::application(&self.provider, &self.name, &self.print, fields)
-            .of_return(self.is_return || self.is_made)
+            .of_return(self.is_return)
+            .of_made(self.is_made)
     }
 }
 
