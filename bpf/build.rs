@@ -1,4 +1,4 @@
-//! Compiles the BPF programs, one object a probe kind, into skeletons under `OUT_DIR`.
+//! Compiles the BPF programs, one object a probe kind, under `OUT_DIR`.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -39,7 +39,7 @@ mod programs {
                 .clang(&clang)
                 // v3 has the compare-and-swap that scratch slots are taken with.
                 .clang_args(["-mcpu=v3", "-Wall"])
-                .build_and_generate(out.join(format!("{name}.skel.rs")));
+                .build();
             if let Err(error) = built {
                 fail(&format!("src/bpf/{name}.bpf.c does not compile: {error:#}"));
             }

@@ -4,6 +4,7 @@
 //! every pattern of bytes is a value and every value has no padding: [`Plain`] rests on that.
 #![allow(unsafe_code)]
 
+pub(crate) const COMM: usize = 16;
 pub(crate) const WORDS: usize = 64;
 pub(crate) const REGISTERS: usize = 34;
 /// Where `arguments.bpf.c` puts the arguments of a tracepoint, and how many at most.
@@ -58,6 +59,21 @@ pub(crate) const TEXT_NULL: u32 = 1;
 pub(crate) const TEXT_CUT: u32 = 3;
 pub(crate) const TEXT_NO_ROOM: u32 = 4;
 
+pub(crate) const FILTER_ROOM: usize = 4096;
+pub(crate) const FILTER_MARK: i32 = 0x7ab1_e5f0;
+pub(crate) const PATTERN: usize = 256;
+pub(crate) const TEXT_ENDS_IN_NUL: i32 = 0x4000_0000;
+
+pub(crate) const SHAPE_WHOLE: u32 = 0;
+pub(crate) const SHAPE_FRONT: u32 = 1;
+pub(crate) const SHAPE_END: u32 = 2;
+pub(crate) const SHAPE_MIDDLE: u32 = 3;
+pub(crate) const SHAPE_PARTS: u32 = 4;
+
+pub(crate) const PART_MORE: u64 = 1 << 48;
+pub(crate) const PART_NEGATED: u64 = 1 << 49;
+pub(crate) const PART_RUN: u64 = 1 << 50;
+
 pub(crate) const ARRAY_BYTES: usize = 512;
 pub(crate) const OUTPUT_HEAD: usize = 8;
 
@@ -86,7 +102,7 @@ macro_rules! plain {
 }
 
 plain! {
-    struct Settings(64 + 4 * EVENTS + CPUS / 8) {
+    struct Settings(80 + 4 * EVENTS + CPUS / 8) {
         entries: u32,
         string_limit: u32,
         text_bytes: u32,
@@ -103,6 +119,9 @@ plain! {
         exit_tells_last: u32,
         fetch_room: u32,
         count_only: u32,
+        filters: u32,
+        cgroup_level: u32,
+        cgroup: u64,
         kernel_entry: [u32; EVENTS],
         cpu_mask: [u64; CPUS / 64],
     }
@@ -120,10 +139,16 @@ plain! {
         frame_pointer: u32,
         reserved: u32,
     }
-    struct Counter(24) {
+    struct Counter(32) {
         hits: u64,
         ring_full: u64,
         no_scratch: u64,
+        filtered: u64,
+    }
+    struct TextTest(8 + 8 * PATTERN) {
+        shape: u32,
+        length: u32,
+        words: [u64; PATTERN],
     }
     struct Location(16) {
         entry: u32,
@@ -157,7 +182,13 @@ pub(crate) mod record {
     pub(crate) const TASK: usize = 32;
     pub(crate) const TEXT_HEAD: usize = 16;
     pub(crate) const STACK: usize = 40;
+    /// Where in `struct scratch` the header of the record is.
+    pub(crate) const SCRATCH_RECORD: usize = 88 + 8 * super::REGISTERS;
+    /// Where the words behind the record are, of which its `valid` tells.
+    pub(crate) const SCRATCH_WORDS: usize = SCRATCH_RECORD + HEADER + 16;
+    /// Where the heads of texts are.
+    pub(crate) const SCRATCH_HEADS: usize = SCRATCH_WORDS + 8 * super::WORDS;
     /// `struct scratch` without the text behind it.
     pub(crate) const SCRATCH: usize =
-        112 + 8 * super::REGISTERS + 8 * super::WORDS + 16 * super::TEXTS;
+        144 + 8 * super::REGISTERS + 8 * super::WORDS + 16 * super::TEXTS;
 }

@@ -62,6 +62,12 @@ impl Counters {
         }
     }
 
+    /// Hits of an entry that its filter did not pass, on all CPUs.
+    pub(crate) fn filtered(&self, entry: usize) -> u64 {
+        let each = (0..self.cpus).map(|cpu| self.word(cpu * self.stride + entry, 3));
+        each.sum()
+    }
+
     /// Hits and losses of an entry, on all CPUs.
     pub(crate) fn totals(&self, entry: usize) -> (u64, Losses) {
         let mut total = (0, Losses::default());

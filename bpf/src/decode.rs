@@ -310,6 +310,7 @@ mod tests {
         vec![Entry {
             probes: vec![(ProbeId(5), 2), (ProbeId(6), 3)],
             shape,
+            filter: None,
         }]
     }
 

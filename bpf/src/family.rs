@@ -44,7 +44,7 @@ impl Family {
         ]);
         let names = ["family_fork", "family_free"];
         let tracepoints = [c"sched_process_fork", c"sched_process_free"];
-        let mut programs = load::with(Object::Family, &names, 0, &shared, &BTreeMap::new())?;
+        let mut programs = load::with(Object::Family, &names, 0, &shared, &BTreeMap::new(), None)?;
         let mut family = Family {
             processes,
             left_out,

@@ -30,7 +30,7 @@
 //! }
 //! session.finish(&mut records, &mut lost)?;
 //! for count in session.counts() {
-//!     assert_eq!(count.hits, count.delivered + count.lost);
+//!     assert_eq!(count.hits, count.delivered + count.filtered + count.lost);
 //! }
 //! # Ok(())
 //! # }
@@ -41,8 +41,8 @@
 //! - **Time.** Programs read the clock after they have reserved room in the ring. So once the
 //!   producer's position has been read, every record with an earlier time is known to stand before
 //!   it: [`Drained::until`] is exact on every kernel.
-//! - **Counts.** Every hit is one record or one count of a loss, by probe and CPU: the two sum up
-//!   after [`Session::finish`]. What the kernel's recursion guard drops before a program runs is
+//! - **Counts.** Every hit is one record, one that its probe's filter refused, or one count of a loss, by
+//!   probe and CPU: these sum up after [`Session::finish`]. What the kernel's recursion guard drops before a program runs is
 //!   counted by the kernel, and reported as [`LostReason::Recursion`](record::LostReason).
 //! - **Filters go by role.** A switch is wanted for who leaves or who comes, a wake for who is woken;
 //!   everything else for whom it happens in. Processes and threads are numbered as in the initial pid
@@ -51,20 +51,24 @@
 //!
 //! # Places
 //!
-//! `spec` and `record` build without clang (`default-features = false`). `plan` turns a spec into
-//! what the kernel side knows: numbered entries, locations, places of arguments. `maps` and `load` make the
-//! maps and load the programs of `bpf/*.bpf.c`, `mechanism` chooses how a kernel function is reached,
-//! `attach/` links them (by `kernel`'s links, else by a `perf_event`), `ring` and `counters` read what they
-//! write, `decode` makes records of it. `cost` asks what programs took, `misses` what they were kept from.
-//! `family` keeps the set of processes where children are followed, `mappings` knows what processes map.
-//! `bpf/abi.h` is the only thing that C and Rust share.
+//! `spec`, `hit_filter` and `record` build without clang (`default-features = false`). `plan` turns a spec
+//! into what the kernel side knows: numbered entries, locations, places of arguments. `filter_code` makes
+//! instructions of filters, with `assembler`. `maps` and `load` make the maps and load the programs of
+//! `bpf/*.bpf.c`, `mechanism` chooses how a kernel function is reached, `attach/` links them (by `kernel`'s
+//! links, else by a `perf_event`), `ring` and `counters` read what they write, `decode` makes records of it.
+//! `cost` asks what programs took, `misses` what they were kept from. `family` keeps the set of processes
+//! where children are followed, `mappings` knows what processes map. `bpf/abi.h` is the only thing that C and
+//! Rust share.
 //! [`capability`] knows what this machine allows.
 
+pub mod hit_filter;
 pub mod record;
 pub mod spec;
 
 #[cfg(feature = "load")]
 mod abi;
+#[cfg(feature = "load")]
+mod assembler;
 #[cfg(feature = "load")]
 mod attach;
 #[cfg(feature = "load")]
@@ -81,6 +85,8 @@ mod decode;
 mod error;
 #[cfg(feature = "load")]
 mod family;
+#[cfg(feature = "load")]
+mod filter_code;
 #[cfg(feature = "load")]
 mod kernel;
 #[cfg(feature = "load")]

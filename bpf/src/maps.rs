@@ -13,6 +13,7 @@ use crate::counters::Counters;
 use crate::cpus;
 use crate::error::{Error, ErrorKind, Result};
 use crate::family::Family;
+use crate::filter_code::FilterCode;
 use crate::plan::Plan;
 use crate::registers;
 use crate::rights;
@@ -26,6 +27,8 @@ pub(crate) struct Maps {
     pub(crate) cpus: u32,
     pub(crate) shared: BTreeMap<&'static str, MapHandle>,
     pub(crate) constants: BTreeMap<&'static str, Vec<u8>>,
+    /// What programs are told of the entries' filters, if any has one.
+    pub(crate) filters: Option<FilterCode>,
 }
 
 impl Maps {
@@ -74,7 +77,7 @@ impl Maps {
             &mapped,
         )?;
         let scratch_slots = (4 * cpus).clamp(64, 1024).next_power_of_two();
-        let text_bytes = (plan.text_bytes as u32).next_multiple_of(8);
+        let text_bytes = plan.text_bytes as u32;
         let stack_slot = plan.stacks.slot().next_multiple_of(8);
         let scratch = abi::record::SCRATCH as u32 + text_bytes + stack_slot;
         let configs: Vec<abi::Tracepoint> = plan
@@ -111,10 +114,15 @@ impl Maps {
                 ),
             ]),
             constants: BTreeMap::new(),
+            filters: plan.filters.clone(),
             rings,
             counters,
             cpus,
         };
+        if let Some(filters) = &plan.filters {
+            maps.shared
+                .insert("text_tests", table("text_tests", &filters.texts)?);
+        }
         if !plan.locations.is_empty() {
             let slots = create(
                 MapType::Array,
@@ -182,6 +190,9 @@ fn settings(
         exit_tells_last: exit_tells_last.into(),
         fetch_room: plan.fetch_room as u32,
         count_only: 0,
+        filters: plan.filters.is_some().into(),
+        cgroup: filter.cgroup.map_or(0, |cgroup| cgroup.number),
+        cgroup_level: filter.cgroup.map_or(0, |cgroup| cgroup.level),
         kernel_entry: plan.events,
         cpu_mask,
     }

@@ -37,7 +37,8 @@ pub struct Options {
     /// Whose events are wanted, in place of the filter's list of processes.
     pub family: Option<Arc<Family>>,
     /// Hits are counted and nothing of them is recorded, which is the least that a hit can cost: of each
-    /// probe there is what [`Session::counts`] says, and the rings stay empty.
+    /// probe there is what [`Session::counts`] says, and the rings stay empty. With filters the values that they
+    /// look at are fetched too.
     pub count_only: bool,
 }
 
@@ -75,7 +76,7 @@ pub struct Drained {
     pub records: usize,
 }
 
-/// The sum of one probe: `hits == delivered + lost` once the session is [finished](Session::finish), unless
+/// The sum of one probe: `hits == delivered + filtered + lost` once the session is [finished](Session::finish), unless
 /// it [only counts](Options::count_only).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count {
@@ -85,6 +86,8 @@ pub struct Count {
     pub hits: u64,
     /// Records that `drain` has handed out.
     pub delivered: u64,
+    /// Hits that its filter did not pass: nothing was written of them.
+    pub filtered: u64,
     /// Hits without a record, as reported by [`Session::losses`].
     pub lost: u64,
     /// What the kernel's recursion guard dropped before any program saw it; not among the hits.
@@ -255,7 +258,7 @@ impl Session {
     }
 
     /// Detaches, waits for programs that still run, and hands out all that is left, so that then
-    /// `hits == delivered + lost` for every probe.
+    /// `hits == delivered + filtered + lost` for every probe.
     ///
     /// # Errors
     /// As [`drain`](Session::drain) and [`losses`](Session::losses); every ring is drained all the same.
@@ -274,7 +277,8 @@ impl Session {
             let mut entries = 0..self.entries.len();
             let settled = entries.all(|entry| {
                 let (hits, losses) = self.counters.totals(entry);
-                hits == self.delivered[entry] + losses.ring_full + losses.no_scratch
+                let filtered = self.counters.filtered(entry);
+                hits == self.delivered[entry] + filtered + losses.ring_full + losses.no_scratch
             });
             if settled || self.counts_only || damaged.is_some() || start.elapsed() > LIMIT {
                 break;
@@ -296,12 +300,14 @@ impl Session {
                     probe,
                     hits: 0,
                     delivered: 0,
+                    filtered: 0,
                     lost: 0,
                     missed: Some(0),
                 };
                 let count = counts.entry(probe).or_insert(zero);
                 count.hits += hits;
                 count.delivered += self.delivered[index];
+                count.filtered += self.counters.filtered(index);
                 count.lost += losses.ring_full + losses.no_scratch;
             }
         }

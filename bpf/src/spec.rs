@@ -3,7 +3,10 @@
 //! A [`Spec`] is what a session is made of. User probes name an open-able file and file offsets (not
 //! addresses), with the argument places of each location; kernel events name themselves.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+
+use crate::hit_filter::HitFilter;
 
 /// A probe's number in one session; it comes back with every record and every count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -24,6 +27,9 @@ pub struct Spec {
     pub kernel: Vec<KernelProbe>,
     /// Whose events are wanted.
     pub filter: Filter,
+    /// Which hits are wanted of a probe's location (by its index), of a system call (by its number), or of
+    /// any other probe (0). The kernel counts the others and writes nothing of them.
+    pub hits: BTreeMap<(ProbeId, u32), HitFilter>,
     /// Bytes of each CPU's ring; rounded up to a power of two of pages. 0 takes the default of 1 MiB.
     pub ring_bytes: usize,
     /// The longest string copied, bytes: 16 to 4096. 0 takes the default of 256; anything else is
@@ -348,4 +354,15 @@ pub struct Filter {
     pub kernel_events_of_all: bool,
     /// Never report events of these processes: the bridge's own, with `-a`.
     pub exclude: Vec<u32>,
+    /// Only tasks of this cgroup, and of those below it; narrows everything further.
+    pub cgroup: Option<Cgroup>,
+}
+
+/// A cgroup of version 2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cgroup {
+    /// The inode of its directory, which is its number.
+    pub number: u64,
+    /// How many cgroups it lies in; 0 is the root.
+    pub level: u32,
 }

@@ -4,7 +4,7 @@
 mod support;
 
 use nix::sys::signal::Signal;
-use support::{Attached, Ran, Target, bpf_test, build};
+use support::{Attached, Ran, Target, bpf_test, build, timed};
 
 /// The value of `name=` in a body.
 fn number(body: &str, name: &str) -> i64 {
@@ -158,18 +158,21 @@ fn main() {
                 assert_eq!(ran.out, "");
             },
         ),
-        bpf_test("a_library_that_comes_later_is_filtered_each_time", || {
-            let library = build("plug.so").display().to_string();
-            let target = Target::start("loader", &[&library]);
-            let args = ["-e", "usdt:*:demo:plug", "--filter", "arg0 >= 2"];
-            let ran = attached_to(&target, &args);
-            // Of three calls the first does not pass; the library is loaded twice.
-            let bodies = ran.bodies("demo:plug");
-            assert!(bodies.len() >= 2, "{}", ran.err);
-            assert!(bodies.iter().all(|body| body != "arg0=1"), "{bodies:?}");
-            let (events, _, filtered) = row(&ran, "demo:plug");
-            assert_eq!(events, 2 * filtered, "{}", ran.err);
-        }),
+        timed(bpf_test(
+            "a_library_that_comes_later_is_filtered_each_time",
+            || {
+                let library = build("plug.so").display().to_string();
+                let target = Target::start("loader", &[&library]);
+                let args = ["-e", "usdt:*:demo:plug", "--filter", "arg0 >= 2"];
+                let ran = attached_to(&target, &args);
+                // Of three calls the first does not pass; the library is loaded twice.
+                let bodies = ran.bodies("demo:plug");
+                assert!(bodies.len() >= 2, "{}", ran.err);
+                assert!(bodies.iter().all(|body| body != "arg0=1"), "{bodies:?}");
+                let (events, _, filtered) = row(&ran, "demo:plug");
+                assert_eq!(events, 2 * filtered, "{}", ran.err);
+            },
+        )),
         bpf_test(
             "a_library_that_lacks_the_field_is_left_out_and_never_unfiltered",
             || {

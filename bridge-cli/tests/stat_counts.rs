@@ -245,6 +245,68 @@ fn main() {
             }
         }),
         bpf_test(
+            "what_the_kernel_filters_it_counts_and_does_not_record",
+            || {
+                const MANY: u64 = 100_000;
+                let mut program = Program::start(&format!("ticks {MANY}"));
+                let pid = program.pid.to_string();
+                let filter = ["-e", "app:tick", "--filter", "seq >= 10"];
+                let args = [&["-p", &pid, "--via", "usdt"], &filter[..]].concat();
+                let attached = Attached::start_stat(&args);
+                // Nobody reads meanwhile, and a ring has room for a few.
+                support::kill(attached.pid, Signal::SIGSTOP);
+                program.ask("go");
+                support::kill(attached.pid, Signal::SIGCONT);
+                let ran = attached.stop(Signal::SIGINT);
+                program.finish();
+                let tick = row(&total(&ran.out), "app:tick").clone();
+                let counted = (&tick["hits"], &tick["filtered"], &tick["lost"]);
+                let expected = (&MANY.into(), &10.into(), &0.into());
+                assert_eq!(counted, expected, "{}", ran.err);
+            },
+        ),
+        bpf_test("each_kind_of_probe_counts_what_its_filter_refuses", || {
+            let target = build("alarms").display().to_string();
+            let called = format!("p:called {target}:called n=%di:s64");
+            let getppid = format!("id == {}", libc::SYS_getppid);
+            let (counted, (_, calls), ran) = count_alarms(
+                &[
+                    "-e",
+                    &called,
+                    "--filter",
+                    "n < 10",
+                    "-e",
+                    "raw_syscalls:sys_enter",
+                    "--filter",
+                    &getppid,
+                    "-e",
+                    "syscalls:sys_exit_getppid",
+                    "--filter",
+                    "ret < 0",
+                    "-e",
+                    "sched:sched_switch",
+                    "--filter",
+                    "prev_prio < 0",
+                    "-e",
+                    "syscalls:sys_enter_getppid",
+                ],
+                50,
+            );
+            let passed = |probe| {
+                let row = row(&counted, probe);
+                assert_eq!(row["lost"], 0, "{probe}: {}", ran.out);
+                row["hits"].as_u64().unwrap() - row["filtered"].as_u64().unwrap()
+            };
+            assert_eq!(passed("uprobes:called"), 10, "{}", ran.out);
+            assert_eq!(passed("raw_syscalls:sys_enter"), calls, "{}", ran.out);
+            assert_eq!(passed("syscalls:sys_exit_getppid"), 0, "{}", ran.out);
+            assert_eq!(passed("sched:sched_switch"), 0, "{}", ran.out);
+            assert_eq!(passed("syscalls:sys_enter_getppid"), calls, "{}", ran.out);
+            for probe in ["uprobes:called", "syscalls:sys_exit_getppid"] {
+                assert_eq!(hits(&counted, probe), calls, "{probe}: {}", ran.out);
+            }
+        }),
+        bpf_test(
             "a_program_of_the_kernel_has_its_cost_beside_its_hits",
             || {
                 let called = uprobe("called");

@@ -78,6 +78,11 @@ struct settings {
 	__u32 fetch_room;
 	/* Hits are counted and nothing else: no scratch, no record, no ring. */
 	__u32 count_only;
+	/* Some entry has a filter. */
+	__u32 filters;
+	/* Only tasks of the cgroup with this number, which lies so deep, and of those below; 0: of all. */
+	__u32 cgroup_level;
+	__u64 cgroup;
 	__u32 kernel_entry[ABI_EVENTS];
 	__u64 cpu_mask[ABI_CPUS / 64];
 };
@@ -116,7 +121,49 @@ struct counter {
 	__u64 ring_full;
 	/* No scratch slot was free. */
 	__u64 no_scratch;
+	/* The entry's filter did not pass it. */
+	__u64 filtered;
 };
+
+/* Instructions that the code of all filters of an object may have, and what stands there before. */
+#define ABI_FILTER_ROOM 4096
+#define ABI_FILTER_MARK 0x7ab1e5f0
+/* Bytes of any record of constant size. */
+#define ABI_RECORD_BYTES 128
+/* Bytes or parts of a pattern that a text can be compared with, and one more. */
+#define ABI_PATTERN 256
+/* Of the length of a text. */
+#define ABI_TEXT_ENDS_IN_NUL 0x40000000u
+
+/* The text is these bytes, begins with them, ends with them, has them in it; is made of these parts. */
+enum abi_shape {
+	ABI_SHAPE_WHOLE,
+	ABI_SHAPE_FRONT,
+	ABI_SHAPE_END,
+	ABI_SHAPE_MIDDLE,
+	ABI_SHAPE_PARTS,
+};
+
+/*
+ * What a text is compared with. A part of a pattern is a character, between the one in the lowest 24 bits
+ * and the one in the next 24, or any run of them.
+ */
+struct text_test {
+	__u32 shape;
+	__u32 length;
+	union {
+		__u8 bytes[ABI_PATTERN];
+		__u64 parts[ABI_PATTERN];
+	};
+};
+
+/* The character may be in the range of the next part too. */
+#define ABI_PART_MORE (1ull << 48)
+/* It may not be in the ranges. */
+#define ABI_PART_NEGATED (1ull << 49)
+#define ABI_PART_RUN (1ull << 50)
+/* Added to a byte that begins no UTF-8 sequence. */
+#define ABI_BEYOND_UNICODE 0x10ffff
 
 enum abi_fetch { ABI_FETCH_SLOTS, ABI_FETCH_ARGUMENTS, ABI_FETCH_PROGRAM };
 
@@ -161,7 +208,10 @@ enum abi_place {
 	/* The value is kept; the kept value comes back. */
 	ABI_STEP_KEEP,
 	ABI_STEP_BACK,
-	/* Outputs: the value; `base` bytes at value + displacement; the text at value + displacement. */
+	/*
+	 * Outputs: the value; `base` bytes at value + displacement; the text at value + displacement. Where
+	 * `index` is that of a word, the word says where the output is, for filters.
+	 */
 	ABI_STEP_STORE,
 	ABI_STEP_STORE_MEMORY,
 	ABI_STEP_STORE_TEXT,
@@ -295,6 +345,25 @@ struct text_head {
 	__u32 status;
 };
 
+/*
+ * How far a comparison of text has come. It stands in a map and not on the stack, where the verifier would
+ * follow every value that it can have.
+ */
+struct walk {
+	/* Where what is to be compared begins; the last such place, or the text's end. */
+	__u32 start;
+	__u32 last;
+	/* Where the last run of any characters ended as long as nothing else fitted, and the part behind it. */
+	__u32 retry_at;
+	__u32 retry_part;
+	/* Bytes or parts that fit. */
+	__u32 done;
+	__u32 fits;
+	/* The character is in one of the ranges so far. */
+	__u32 member;
+	__u32 reserved;
+};
+
 /* What a user probe gathers before it reserves. Text follows, and behind settings.text_bytes the stack. */
 struct scratch {
 	__u32 busy;
@@ -307,16 +376,18 @@ struct scratch {
 	__u64 function;
 	__u32 failed;
 	__u32 kept_failed;
+	struct walk walk;
 	/* These two are copied as one. */
 	struct user_record record;
 	__u64 words[ABI_WORDS];
 	struct text_head heads[ABI_TEXTS];
 };
 
-_Static_assert(sizeof(struct settings) == 64 + 4 * ABI_EVENTS + ABI_CPUS / 8, "settings");
 _Static_assert(sizeof(struct stacks) == 32, "stacks");
 _Static_assert(sizeof(struct stack_record) == 40, "stack_record");
-_Static_assert(sizeof(struct counter) == 24, "counter");
+_Static_assert(sizeof(struct settings) == 80 + 4 * ABI_EVENTS + ABI_CPUS / 8, "settings");
+_Static_assert(sizeof(struct counter) == 32, "counter");
+_Static_assert(sizeof(struct text_test) == 8 + 8 * ABI_PATTERN, "text_test");
 _Static_assert(sizeof(struct location) == 16, "location");
 _Static_assert(sizeof(struct place) == 16, "place");
 _Static_assert(sizeof(struct tracepoint) == 12 + 4 * ABI_DYNAMIC, "tracepoint");
@@ -333,6 +404,7 @@ _Static_assert(sizeof(struct text_head) == 16, "text_head");
 _Static_assert(__builtin_offsetof(struct scratch, words) ==
 		       __builtin_offsetof(struct scratch, record) + sizeof(struct user_record),
 	       "words behind the record");
-_Static_assert(sizeof(struct scratch) == 112 + 8 * ABI_REGISTERS + 8 * ABI_WORDS + 16 * ABI_TEXTS, "scratch");
+_Static_assert(__builtin_offsetof(struct scratch, record) == 88 + 8 * ABI_REGISTERS, "record in scratch");
+_Static_assert(sizeof(struct scratch) == 144 + 8 * ABI_REGISTERS + 8 * ABI_WORDS + 16 * ABI_TEXTS, "scratch");
 
 #endif

@@ -88,7 +88,10 @@ static __noinline int store_text(struct scratch *scratch, __u64 address)
 static __noinline int store(struct scratch *scratch, const struct place *step)
 {
 	__u64 address = scratch->value + step->displacement;
+	__u32 word = step->index;
 
+	if (settings.filters && word < ABI_WORDS)
+		scratch->words[word] = scratch->used;
 	if (scratch->failed)
 		return put_head(scratch, ABI_TEXT_FAULT);
 	if (step->kind == ABI_STEP_STORE)

@@ -58,6 +58,21 @@ struct thread_info {
 	__u32 cpu;
 };
 
+struct kernfs_node {
+	__u64 id;
+};
+
+struct cgroup {
+	int level;
+	struct kernfs_node *kn;
+	/* Of those that it lies in, itself the last. */
+	struct cgroup *ancestors[1];
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state;
@@ -67,6 +82,7 @@ struct task_struct {
 	int prio;
 	char comm[16];
 	struct signal_struct *signal;
+	struct css_set *cgroups;
 };
 
 /* Where a system call's arguments and its number are. */

@@ -200,6 +200,10 @@ static __noinline int copy_stack(struct bpf_dynptr *room, struct scratch *scratc
 	return 0;
 }
 
+#define FILTER_BYTES (sizeof(struct scratch) + settings.text_bytes)
+#define FILTER_WALK __builtin_offsetof(struct scratch, walk)
+#include "filter.bpf.h"
+
 /* The words stand right behind the record in scratch, as they will in the ring. */
 static __always_inline void copy(struct bpf_dynptr *room, struct scratch *scratch, __u32 words,
 				 __u32 texts)
@@ -248,7 +252,7 @@ out:
 	return done;
 }
 
-enum outcome { DELIVERED, RING_FULL, NO_SCRATCH };
+enum outcome { DELIVERED, RING_FULL, NO_SCRATCH, FILTERED };
 
 static __noinline int count(__u32 entry, enum outcome outcome)
 {
@@ -261,6 +265,8 @@ static __noinline int count(__u32 entry, enum outcome outcome)
 		__sync_fetch_and_add(&counter->ring_full, 1);
 	else if (outcome == NO_SCRATCH)
 		__sync_fetch_and_add(&counter->no_scratch, 1);
+	else if (outcome == FILTERED)
+		__sync_fetch_and_add(&counter->filtered, 1);
 	return 0;
 }
 
@@ -276,6 +282,10 @@ static __noinline int record(struct scratch *scratch)
 		run_program(scratch);
 	else
 		read_arguments(scratch);
+	if (settings.filters && !filter_code(scratch, scratch->at.entry))
+		return FILTERED;
+	if (settings.count_only)
+		return DELIVERED;
 	fill_header(&scratch->record.header, scratch->at.entry);
 	if (stacks.room)
 		scratch->record.header.stack = stack_of(scratch)->bytes;
@@ -286,7 +296,7 @@ static __noinline int filtered_out(void)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 
-	return !is_hit_wanted(id >> 32, (__u32)id) || !cpu_wanted();
+	return !is_hit_wanted(id >> 32, (__u32)id) || !cpu_wanted() || !is_current_in_cgroup();
 }
 
 /* Counts a hit for each of the locations of one address. */
@@ -353,12 +363,12 @@ static __always_inline int hit_with(void *ctx, __u32 index, int (*gather)(struct
 
 	if (filtered_out())
 		return 0;
-	if (settings.count_only)
+	if (settings.count_only && !settings.filters)
 		return only_count(index);
 	scratch = scratch_get((__u32)bpf_get_current_pid_tgid());
 	if (scratch) {
 		gather(scratch, ctx);
-		if (stacks.room)
+		if (stacks.room && !settings.count_only)
 			take_stack(ctx, scratch);
 	}
 	for (__u32 i = 0; i < ABI_CHAIN; i++) {

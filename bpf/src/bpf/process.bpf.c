@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* The life of processes, from raw tracepoints: fork (of the parent), exec, exit. */
 #define STACK_SLOT ABI_STACK_TASK
+#define FILTER_RECORDS
 #include "shared.bpf.h"
 
 /* args: parent, child */
@@ -45,6 +46,12 @@ int process_exec(struct bpf_raw_tracepoint_args *ctx)
 	counter = counter_of(record.header.entry);
 	if (counter)
 		__sync_fetch_and_add(&counter->hits, 1);
+	if (settings.filters && !is_record_wanted(&record.header, sizeof(record))) {
+		count_filtered(counter);
+		return 0;
+	}
+	if (settings.count_only)
+		return 0;
 	keep_others_away(flags);
 	ring = ring_here();
 	if (ring)

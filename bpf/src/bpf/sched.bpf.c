@@ -4,6 +4,7 @@
  * for who leaves or who comes, a wake for who is woken, a migration for who moves.
  */
 #define STACK_SLOT ABI_STACK_SCHED
+#define FILTER_RECORDS
 #include "shared.bpf.h"
 
 /* linux/sched.h; the same since 6.1. */
@@ -50,7 +51,8 @@ int sched_switch(struct bpf_raw_tracepoint_args *ctx)
 	record.prev_state = reported_state(ctx->args[0] & 1, ctx->args[3], prev->exit_state);
 	fill_task(&record.next, next);
 	/* The scheduler has interrupts off here. */
-	put_alone(ctx, &record.header, sizeof(record));
+	if (!is_filtered(&record.header, sizeof(record)))
+		put_alone(ctx, &record.header, sizeof(record));
 	return 0;
 }
 

@@ -79,6 +79,29 @@ static __always_inline bool cpu_wanted(void)
 	return cpu < ABI_CPUS && (settings.cpu_mask[cpu / 64] >> (cpu % 64) & 1);
 }
 
+/* Whether a task is in the cgroup that is asked for, or in one below it. */
+static __noinline int is_in_cgroup(struct task_struct *task)
+{
+	struct cgroup *own = BPF_CORE_READ(task, cgroups, dfl_cgrp), *ancestor = NULL;
+
+	if (BPF_CORE_READ(own, level) < (int)settings.cgroup_level)
+		return false;
+	bpf_probe_read_kernel(&ancestor, sizeof(ancestor),
+			      (char *)own + bpf_core_field_offset(own->ancestors) +
+				      settings.cgroup_level * sizeof(ancestor));
+	return BPF_CORE_READ(ancestor, kn, id) == settings.cgroup;
+}
+
+static __always_inline bool is_cgroup_wanted(struct task_struct *task)
+{
+	return !settings.cgroup || is_in_cgroup(task);
+}
+
+static __always_inline bool is_current_in_cgroup(void)
+{
+	return !settings.cgroup || is_in_cgroup(bpf_get_current_task_btf());
+}
+
 static __always_inline bool is_excluded(__u32 tgid)
 {
 	return settings.filter_excluded && bpf_map_lookup_elem(&excluded, &tgid);
@@ -123,14 +146,14 @@ static __always_inline bool is_task_wanted(struct task_struct *task)
 {
 	__u32 tid = settings.filter_threads ? task_field(task, pid) : 0;
 
-	return is_kernel_wanted(task_field(task, tgid), tid);
+	return is_kernel_wanted(task_field(task, tgid), tid) && is_cgroup_wanted(task);
 }
 
 static __always_inline bool is_current_wanted(void)
 {
 	struct task_struct *current = bpf_get_current_task_btf();
 
-	return is_kernel_wanted(current->tgid, current->pid);
+	return is_kernel_wanted(current->tgid, current->pid) && is_current_in_cgroup();
 }
 
 /* The same for what is not done by the current task: interrupts hit the idle one as well as others. */
@@ -138,7 +161,7 @@ static __always_inline bool is_here_wanted(void)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 
-	return is_place_wanted(id >> 32, (__u32)id);
+	return is_place_wanted(id >> 32, (__u32)id) && is_current_in_cgroup();
 }
 
 /* ---- counting ---- */
@@ -155,17 +178,23 @@ static __always_inline struct counter *counter_of(__u32 entry)
 	return counter_on(bpf_get_smp_processor_id(), entry);
 }
 
-/* Where nobody wants more than that: counts a hit. Whether that was all. */
+/* Where nobody wants more than that, and all hits: counts one. Whether that was all. */
 static __always_inline bool only_counted(__u32 entry)
 {
 	struct counter *counter;
 
-	if (!settings.count_only)
+	if (!settings.count_only || settings.filters)
 		return false;
 	counter = counter_of(entry);
 	if (counter)
 		__sync_fetch_and_add(&counter->hits, 1);
 	return true;
+}
+
+static __always_inline void count_filtered(struct counter *counter)
+{
+	if (counter)
+		__sync_fetch_and_add(&counter->filtered, 1);
 }
 
 /* ---- the ring ---- */
@@ -252,6 +281,26 @@ static __always_inline void emit_with_stack(void *ctx, struct header *record, co
 	let_others_in(flags);
 }
 
+#ifdef FILTER_RECORDS
+#include "records.bpf.h"
+#else
+#define is_record_wanted(record, size) true
+#endif
+
+/* Whether the entry's filter refuses a record, which is then counted. */
+static __always_inline bool is_filtered(const struct header *record, const __u32 size)
+{
+	struct counter *counter;
+
+	if (!settings.filters || is_record_wanted(record, size))
+		return false;
+	counter = counter_of(record->entry);
+	if (counter)
+		__sync_fetch_and_add(&counter->hits, 1);
+	count_filtered(counter);
+	return true;
+}
+
 /* Puts a record of constant size into the ring of this CPU, where nothing can come in between. */
 static __always_inline void put_alone(void *ctx, struct header *record, const __u32 size)
 {
@@ -259,12 +308,14 @@ static __always_inline void put_alone(void *ctx, struct header *record, const __
 	struct counter *counter = counter_on(cpu, record->entry);
 	void *ring = bpf_map_lookup_elem(&rings, &cpu), *room = NULL;
 
-	if (stacks.room) {
+	if (stacks.room && !settings.count_only) {
 		emit_with_stack(ctx, record, size);
 		return;
 	}
 	if (counter)
 		add_one_alone(&counter->hits);
+	if (settings.count_only)
+		return;
 	if (ring)
 		room = bpf_ringbuf_reserve(ring, size, 0);
 	if (room) {
@@ -281,7 +332,9 @@ static __always_inline void emit(void *ctx, struct header *record, const __u32 s
 {
 	unsigned long flags;
 
-	if (stacks.room) {
+	if (is_filtered(record, size))
+		return;
+	if (stacks.room && !settings.count_only) {
 		emit_with_stack(ctx, record, size);
 		return;
 	}

@@ -4,6 +4,7 @@
  * another ABI (32-bit, x32) number differently and are left out, as the kernel's own syscalls:* are.
  */
 #define STACK_SLOT ABI_STACK_TASK
+#define FILTER_RECORDS
 #include "shared.bpf.h"
 
 struct numbers {

@@ -8,8 +8,11 @@
 #define STACK_SLOT ABI_STACK_TRACEPOINT
 #include "shared.bpf.h"
 
+/* The record, and for filters the thread's name and a comparison of text. */
 struct bytes {
 	__u8 data[ABI_TRACEPOINT_BYTES];
+	__u8 comm[ABI_COMM];
+	struct walk walk;
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -23,6 +26,10 @@ struct {
 	__type(key, __u32);
 	__type(value, struct tracepoint);
 } tracepoints SEC(".maps");
+
+#define FILTER_BYTES sizeof(struct bytes)
+#define FILTER_WALK __builtin_offsetof(struct bytes, walk)
+#include "filter.bpf.h"
 
 /* The bytes up to the end of the last variable-length field. */
 static __always_inline __u32 whole_size(const struct bytes *bytes, const struct tracepoint *at)
@@ -98,7 +105,6 @@ int tracepoint(void *ctx)
 	bytes = bpf_map_lookup_elem(&record_bytes, &zero);
 	if (!bytes)
 		return 0;
-	fill_header(&header, at->entry);
 	counter = counter_of(at->entry);
 	if (counter)
 		__sync_fetch_and_add(&counter->hits, 1);
@@ -112,6 +118,13 @@ int tracepoint(void *ctx)
 			size = ABI_TRACEPOINT_BYTES;
 		bpf_probe_read_kernel(bytes->data, size, ctx);
 	}
+	if (settings.filters && !filter_code(bytes, at->entry)) {
+		count_filtered(counter);
+		return 0;
+	}
+	if (settings.count_only)
+		return 0;
+	fill_header(&header, at->entry);
 	if (stacks.room)
 		header.stack = take_stack_here(ctx);
 	put(counter, &header, bytes, size);

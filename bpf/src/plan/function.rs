@@ -1,7 +1,7 @@
 //! Places in the kernel's code, and tracepoints by their arguments.
 
-use super::Plan;
 use super::place::{ARGUMENTS, check_program};
+use super::{Plan, Wanted};
 use crate::error::{Error, Result};
 use crate::spec::{Fetch, FunctionPlace, ProbeId, Program, Register, Seat, Spec, Step};
 
@@ -69,7 +69,13 @@ impl Plan {
             check_program(&probe.program)
                 .map_err(|what| Error::bad_spec(format!("{:?}: {what}", probe.place)))?;
             let fetch = Fetch::Program(probe.program.clone());
-            let location = self.chain(vec![(fetch, vec![(probe.id, 0)])]);
+            let filter = spec.hits.get(&(probe.id, 0)).cloned();
+            let probes = vec![(probe.id, 0)];
+            let location = self.chain(vec![Wanted {
+                fetch,
+                filter,
+                probes,
+            }]);
             self.functions.push(Function {
                 probe: probe.id,
                 place: probe.place.clone(),
@@ -83,7 +89,13 @@ impl Plan {
             check_program(&probe.program)
                 .map_err(|what| Error::bad_spec(format!("{}: {what}", probe.name)))?;
             let fetch = Fetch::Program(probe.program.clone());
-            let location = self.chain(vec![(fetch, vec![(probe.id, 0)])]);
+            let filter = spec.hits.get(&(probe.id, 0)).cloned();
+            let probes = vec![(probe.id, 0)];
+            let location = self.chain(vec![Wanted {
+                fetch,
+                filter,
+                probes,
+            }]);
             self.raw_tracepoints.push(RawTracepoint {
                 probe: probe.id,
                 name: probe.name.clone(),

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Plan, Shape};
 use crate::abi;
 use crate::error::{Error, Result};
+use crate::hit_filter::HitFilter;
 use crate::spec::{KernelEvent, ProbeId, Spec, TracepointProbe};
 
 #[derive(Debug)]
@@ -24,15 +25,23 @@ pub(crate) struct Calls {
 }
 
 impl Plan {
-    pub(super) fn tracepoints(&mut self, probes: &[TracepointProbe]) -> Result<()> {
-        let mut known: BTreeMap<(&str, &str), Vec<&TracepointProbe>> = BTreeMap::new();
-        for probe in probes {
+    pub(super) fn tracepoints(&mut self, spec: &Spec) -> Result<()> {
+        // Probes of one tracepoint share its records where they want the same hits.
+        let mut filters: Vec<Option<&HitFilter>> = Vec::new();
+        let mut known: BTreeMap<(&str, &str, usize), Vec<&TracepointProbe>> = BTreeMap::new();
+        for probe in &spec.tracepoints {
+            let filter = spec.hits.get(&(probe.id, 0));
+            let number = filters.iter().position(|own| *own == filter);
+            let number = number.unwrap_or_else(|| {
+                filters.push(filter);
+                filters.len() - 1
+            });
             known
-                .entry((&probe.category, &probe.name))
+                .entry((&probe.category, &probe.name, number))
                 .or_default()
                 .push(probe);
         }
-        for ((category, name), same) in known {
+        for ((category, name, filter), same) in known {
             let first = same[0];
             if same
                 .iter()
@@ -63,7 +72,7 @@ impl Plan {
                 *slot = field.offset | if field.relative { abi::RELATIVE } else { 0 };
             }
             let ids = same.iter().map(|probe| (probe.id, 0)).collect();
-            let entry = self.entry(ids, Shape::Tracepoint);
+            let entry = self.entry(ids, Shape::Tracepoint, filters[filter].cloned());
             self.tracepoints.push(Tracepoint {
                 category: category.into(),
                 name: name.into(),
@@ -79,7 +88,7 @@ impl Plan {
         Ok(())
     }
 
-    pub(super) fn kernel(&mut self, spec: &Spec) {
+    pub(super) fn kernel(&mut self, spec: &Spec) -> Result<()> {
         let mut typed: BTreeMap<usize, (Shape, Vec<(ProbeId, u32)>)> = BTreeMap::new();
         let (mut enter, mut exit) = (Vec::new(), Vec::new());
         for probe in &spec.kernel {
@@ -108,15 +117,25 @@ impl Plan {
                 .push((probe.id, 0));
         }
         for (event, (shape, probes)) in typed {
-            self.events[event] = self.entry(probes, shape);
+            let ids = probes.iter().map(|&(id, _)| id);
+            let filter = common_filter(spec, ids, 0)?.cloned();
+            self.events[event] = self.entry(probes, shape, filter);
         }
-        self.enter = self.calls(&enter, &Shape::SysEnter);
-        self.exit = self.calls(&exit, &Shape::SysExit);
+        self.enter = self.calls(spec, &enter, &Shape::SysEnter)?;
+        self.exit = self.calls(spec, &exit, &Shape::SysExit)?;
+        Ok(())
     }
 
-    fn calls(&mut self, probes: &[(ProbeId, &[u32])], shape: &Shape) -> Option<Calls> {
-        let probe = probes.iter().map(|&(id, _)| id).min()?;
-        let mut shared: BTreeMap<BTreeSet<ProbeId>, u32> = BTreeMap::new();
+    fn calls(
+        &mut self,
+        spec: &Spec,
+        probes: &[(ProbeId, &[u32])],
+        shape: &Shape,
+    ) -> Result<Option<Calls>> {
+        let Some(probe) = probes.iter().map(|&(id, _)| id).min() else {
+            return Ok(None);
+        };
+        let mut shared: Vec<(BTreeSet<ProbeId>, Option<&HitFilter>, u32)> = Vec::new();
         let mut numbers = abi::Numbers {
             entry: [abi::NO_ENTRY; abi::SYSCALLS + 1],
         };
@@ -131,17 +150,37 @@ impl Plan {
             if wanted.is_empty() {
                 continue;
             }
-            *slot = match shared.get(&wanted) {
-                Some(&entry) => entry,
+            let filter = common_filter(spec, wanted.iter().copied(), number as u32)?;
+            let known = shared
+                .iter()
+                .find(|(probes, own, _)| *probes == wanted && *own == filter);
+            *slot = match known {
+                Some(&(.., entry)) => entry,
                 None => {
-                    let entry =
-                        self.entry(wanted.iter().map(|&id| (id, 0)).collect(), shape.clone());
-                    shared.insert(wanted, entry);
+                    let ids = wanted.iter().map(|&id| (id, 0)).collect();
+                    let entry = self.entry(ids, shape.clone(), filter.cloned());
+                    shared.push((wanted, filter, entry));
                     entry
                 }
             };
         }
-        Some(Calls { numbers, probe })
+        Ok(Some(Calls { numbers, probe }))
+    }
+}
+
+/// The filter of an event that has one record for all probes.
+fn common_filter(
+    spec: &Spec,
+    probes: impl Iterator<Item = ProbeId>,
+    part: u32,
+) -> Result<Option<&HitFilter>> {
+    let mut filters = probes.map(|id| spec.hits.get(&(id, part)));
+    let first = filters.next().flatten();
+    match filters.all(|filter| filter == first) {
+        true => Ok(first),
+        false => Err(Error::bad_spec(
+            "two probes want different hits of one kernel event that is recorded once",
+        )),
     }
 }
 

@@ -15,6 +15,8 @@ pub(crate) use user::{Binary, Site};
 
 use crate::abi;
 use crate::error::{Error, Result};
+use crate::filter_code::FilterCode;
+use crate::hit_filter::HitFilter;
 use crate::spec::{Argument, Fetch, ProbeId, Program, Spec, Step};
 use crate::stacks;
 use place::{NO_PLACE, place, step};
@@ -50,6 +52,8 @@ pub(crate) struct Plan {
     /// Bytes of output of fetch programs, without the heads of what does not fit; 0 without any.
     pub(crate) fetch_room: usize,
     pub(crate) stacks: abi::Stacks,
+    /// The filters of all entries, if any has one.
+    pub(crate) filters: Option<FilterCode>,
 }
 
 /// One thing to record, and for whom.
@@ -58,6 +62,16 @@ pub(crate) struct Entry {
     /// The probes, each with the index of its location (0 for kernel events).
     pub(crate) probes: Vec<(ProbeId, u32)>,
     pub(crate) shape: Shape,
+    /// Which of its hits are recorded.
+    pub(crate) filter: Option<HitFilter>,
+}
+
+/// What is fetched at one address, which hits of it are wanted, and for whom.
+#[derive(Clone, Debug)]
+struct Wanted {
+    fetch: Fetch,
+    filter: Option<HitFilter>,
+    probes: Vec<(ProbeId, u32)>,
 }
 
 /// How an entry's records are read.
@@ -108,11 +122,17 @@ impl Plan {
             count_only: false,
             fetch_room: 0,
             stacks: stacks::constants(spec.stacks.as_ref())?,
+            filters: None,
         };
         plan.user(spec)?;
         plan.functions(spec)?;
-        plan.tracepoints(&spec.tracepoints)?;
-        plan.kernel(spec);
+        plan.tracepoints(spec)?;
+        plan.kernel(spec)?;
+        plan.text_bytes = plan.text_bytes.next_multiple_of(8);
+        if plan.entries.iter().any(|entry| entry.filter.is_some()) {
+            let text_bytes = plan.text_bytes as u32;
+            plan.filters = Some(FilterCode::compile(&plan.entries, text_bytes)?);
+        }
         Ok(plan)
     }
 
@@ -125,16 +145,30 @@ impl Plan {
         }
     }
 
-    fn entry(&mut self, probes: Vec<(ProbeId, u32)>, shape: Shape) -> u32 {
-        self.entries.push(Entry { probes, shape });
+    fn entry(
+        &mut self,
+        probes: Vec<(ProbeId, u32)>,
+        shape: Shape,
+        filter: Option<HitFilter>,
+    ) -> u32 {
+        self.entries.push(Entry {
+            probes,
+            shape,
+            filter,
+        });
         self.entries.len() as u32 - 1
     }
 
     /// Lays the fetches of one address in a row; returns the index of the first.
-    fn chain(&mut self, wanted: Vec<(Fetch, Vec<(ProbeId, u32)>)>) -> u32 {
+    fn chain(&mut self, wanted: Vec<Wanted>) -> u32 {
         let first = self.locations.len() as u32;
         let count = wanted.len() as u32;
-        for (number, (fetch, probes)) in wanted.into_iter().enumerate() {
+        for (number, one) in wanted.into_iter().enumerate() {
+            let Wanted {
+                fetch,
+                filter,
+                probes,
+            } = one;
             let number = number as u32;
             let next = if number + 1 < count {
                 first + number + 1
@@ -161,7 +195,8 @@ impl Plan {
                     (abi::FETCH_ARGUMENTS, count, 0, Shape::Arguments(arguments))
                 }
                 Fetch::Program(program) => {
-                    self.add_program(&program);
+                    let looked_at = filter.as_ref().map(HitFilter::outputs);
+                    self.add_program(&program, &looked_at.unwrap_or_default());
                     let [low, high] = (program.steps.len() as u16).to_le_bytes();
                     (
                         abi::FETCH_PROGRAM,
@@ -171,7 +206,7 @@ impl Plan {
                     )
                 }
             };
-            let entry = self.entry(probes, shape);
+            let entry = self.entry(probes, shape, filter);
             self.locations.push(abi::Location {
                 entry,
                 next,
@@ -185,8 +220,16 @@ impl Plan {
         first
     }
 
-    fn add_program(&mut self, program: &Program) {
-        self.places.extend(program.steps.iter().map(step));
+    /// Of the outputs that a filter looks at, the words of their places say where they are.
+    fn add_program(&mut self, program: &Program, looked_at: &[u16]) {
+        let mut outputs = 0..;
+        self.places.extend(program.steps.iter().map(|own| {
+            let mut place = step(own);
+            let output = own.is_output().then(|| outputs.next()).flatten();
+            let word = looked_at.iter().position(|wanted| Some(*wanted) == output);
+            place.index = word.map_or(abi::NO_REGISTER, |word| word as u16);
+            place
+        }));
         let bytes = |step: &Step| match step {
             Step::StoreText(_) => self.string_limit,
             Step::StoreMemory { .. } => abi::ARRAY_BYTES,

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::Plan;
 use super::place::check;
+use super::{Plan, Wanted};
 use crate::abi;
 use crate::error::{Error, ErrorKind, Result};
+use crate::hit_filter::HitFilter;
 use crate::spec::{Fetch, Location, ProbeId, Spec};
 
 /// A file and where it is probed.
@@ -41,7 +42,9 @@ impl Plan {
                 check(&probe.binary, location)?;
                 let at = (is_at_return(location), location.offset);
                 let address = files[index].1.entry(at).or_default();
-                address.add(&probe.binary, location, (probe.id, number as u32))?;
+                let which = (probe.id, number as u32);
+                let filter = spec.hits.get(&which);
+                address.add(&probe.binary, location, filter, which)?;
             }
         }
         for (path, addresses) in files {
@@ -70,11 +73,17 @@ type Addresses = BTreeMap<(bool, u64), Address>;
 #[derive(Default)]
 struct Address {
     semaphore: u64,
-    wanted: Vec<(Fetch, Vec<(ProbeId, u32)>)>,
+    wanted: Vec<Wanted>,
 }
 
 impl Address {
-    fn add(&mut self, file: &Path, location: &Location, probe: (ProbeId, u32)) -> Result<()> {
+    fn add(
+        &mut self,
+        file: &Path,
+        location: &Location,
+        filter: Option<&HitFilter>,
+        probe: (ProbeId, u32),
+    ) -> Result<()> {
         if location.semaphore != 0 {
             if self.semaphore != 0 && self.semaphore != location.semaphore {
                 return Err(Error::bad_spec(format!(
@@ -89,9 +98,9 @@ impl Address {
         let same = self
             .wanted
             .iter_mut()
-            .find(|(fetch, _)| *fetch == location.fetch);
-        if let Some((_, probes)) = same {
-            probes.push(probe);
+            .find(|one| one.fetch == location.fetch && one.filter.as_ref() == filter);
+        if let Some(same) = same {
+            same.probes.push(probe);
         } else if self.wanted.len() == abi::CHAIN {
             return Err(Error::bad_spec(format!(
                 "more than {} different probes at offset {:#x} of {}",
@@ -100,7 +109,11 @@ impl Address {
                 file.display()
             )));
         } else {
-            self.wanted.push((location.fetch.clone(), vec![probe]));
+            self.wanted.push(Wanted {
+                fetch: location.fetch.clone(),
+                filter: filter.cloned(),
+                probes: vec![probe],
+            });
         }
         Ok(())
     }

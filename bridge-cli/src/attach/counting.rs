@@ -3,7 +3,7 @@
 //! ```text
 //! BPF programs            one count a probe and CPU, nothing is recorded     read at intervals and at the end
 //! the target's SDK        its program counts, where it can                   the same
-//! what a filter is about  recorded, looked at here and dropped
+//! what is filtered here    recorded, looked at and dropped
 //! ```
 //! Everything else is as where events are wanted: whom they are of, what comes later, how it ends.
 

@@ -12,6 +12,7 @@
 //! A session of the kernel side is started only where something of it is asked for: application events
 //! that come through rings need no rights but those to look at the process.
 
+mod cgroup;
 mod counting;
 mod descent;
 mod follow;
@@ -72,6 +73,8 @@ pub struct Options {
     pub thread: Option<u32>,
     /// Only events of these CPUs; empty means all.
     pub cpus: Vec<u32>,
+    /// Only events of tasks in this cgroup and below: its path or its number.
+    pub cgroup: Option<String>,
     /// When to end; `None` means at a signal or with the target.
     pub duration: Option<Duration>,
     /// Where to write; `None` is the standard output.
@@ -88,6 +91,8 @@ pub struct Options {
     pub follow: bool,
     /// The stack at every hit.
     pub stacks: Option<stack::Wanted>,
+    /// The bridge evaluates filters of kernel events and of probes, and not the kernel.
+    pub user_filter: bool,
     /// Prints nothing but snapshots of what led up to a moment.
     pub recorder: Option<Recorder>,
     /// Bytes of each CPU's ring; 0 takes the default.
@@ -178,7 +183,7 @@ pub fn run_telling(
         .as_ref()
         .map(|process| ProcessEnd::of(process.pid()));
     let end = end.transpose()?;
-    let spec = whom::spec(options, process.as_ref());
+    let spec = whom::spec(options, process.as_ref())?;
     // Before anything is attached: what is mapped from now on is known.
     let stacks = options
         .stacks
@@ -188,6 +193,7 @@ pub fn run_telling(
     let named = named.filter(|_| !options.count);
     let mut resolver = Resolver::new(&options.selectors, &options.definitions, process.is_some())?;
     resolver.separate_calls(options.counting.is_some());
+    resolver.filter_here(options.user_filter);
     let (follow, sdk, way, mut resolved) = match process {
         Some(process) => {
             let (mut sdk, way) = whom::rings(options, &process, &spec, say)?;
@@ -207,7 +213,12 @@ pub fn run_telling(
         }
         None => (None, None, Way::default(), resolver.resolve(None, &[])?),
     };
-    if follow.is_none() && !options.all_processes && !resolved.spec.functions.is_empty() {
+    let has_cgroup = options.cgroup.is_some();
+    if follow.is_none()
+        && !options.all_processes
+        && !has_cgroup
+        && !resolved.spec.functions.is_empty()
+    {
         return Err(Error::new(
             ErrorKind::Usage,
             "nobody is named whose calls of kernel functions are wanted",

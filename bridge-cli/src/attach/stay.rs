@@ -1,6 +1,6 @@
 //! Being attached, and ending it in order.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
@@ -53,6 +53,7 @@ pub(super) struct Attached {
     pub(super) names: HashMap<ProbeId, String>,
     /// How many probes have a filter that is evaluated over their decoded events.
     filters: usize,
+    kernel_filters: usize,
     /// Whether anything is filtered.
     pub(super) has_filters: bool,
     /// Where hits are counted and no events are wanted.
@@ -115,6 +116,7 @@ impl Attached {
             spec,
             names: HashMap::new(),
             filters: 0,
+            kernel_filters: 0,
             has_filters: false,
             counting,
             follow,
@@ -162,7 +164,11 @@ impl Attached {
         } = resolved;
         self.names.extend(names);
         self.filters += filters.len();
-        self.has_filters |= !filters.is_empty() || recorded.iter().any(|it| it.filter.is_some());
+        let in_kernel: HashSet<ProbeId> = probes.hits.keys().map(|(id, _)| *id).collect();
+        self.kernel_filters += in_kernel.len();
+        self.has_filters |= !filters.is_empty()
+            || !in_kernel.is_empty()
+            || recorded.iter().any(|it| it.filter.is_some());
         if !probes.is_empty() {
             let ways = self.probe(probes, decoders, filters, &binaries)?;
             ways.into_iter().for_each(|line| say(Note::Detail(line)));
@@ -206,7 +212,7 @@ impl Attached {
         };
         let how = How {
             family,
-            // What is filtered is looked at.
+            // What the bridge filters it looks at.
             count_only: self.counting.is_some() && filters.is_empty(),
             is_metered: self.counting.as_ref().is_some_and(Counter::is_metered),
         };
@@ -226,8 +232,12 @@ impl Attached {
     pub(super) fn filters(&mut self) -> Option<String> {
         let (programs, bridge) = self.pump.sdk().map_or((0, 0), |rings| rings.filters());
         let bridge = bridge + self.filters;
-        (programs + bridge > 0).then(|| {
-            format!("filters of {programs} tracepoints are evaluated by the program, of {bridge} by the bridge")
+        let kernel = self.kernel_filters;
+        (programs + kernel + bridge > 0).then(|| {
+            format!(
+                "filters of {programs} tracepoints are evaluated by the program, of {kernel} by the kernel, \
+                 of {bridge} by the bridge"
+            )
         })
     }
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use tracebraid_bpf::spec::{Filter, Spec};
 
-use super::{Note, Options, Via, stacks};
+use super::{Note, Options, Via, cgroup, stacks};
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::{self, Held};
 use crate::selector::Scope;
@@ -22,9 +22,19 @@ pub(super) fn check(options: &Options) -> Result<()> {
             .selectors
             .iter()
             .all(|selector| of_files(&selector.scope));
-    if !has_target && !options.all_processes && !only_files {
+    let has_cgroup = options.cgroup.is_some();
+    if !has_target && !options.all_processes && !has_cgroup && !only_files {
         return Err(Error::new(ErrorKind::Usage, "nobody is named whose events are wanted").hint(
-            "give a process (-p PID), a command (-- CMD), or -a for the kernel events of all processes",
+            "give a process (-p PID), a command (-- CMD), a cgroup (-G CGROUP), or -a for the kernel events of all processes",
+        ));
+    }
+    if has_cgroup && (options.via == Via::Ring || options.recorder.is_some()) {
+        return Err(Error::new(
+            ErrorKind::Usage,
+            "-G is decided in the kernel, and what comes through rings does not pass there",
+        )
+        .hint(
+            "leave --via and flight recorders out: the target's tracepoints come through USDT then",
         ));
     }
     if let Ok(possible) = fs::read_to_string("/sys/devices/system/cpu/possible")
@@ -52,7 +62,8 @@ pub(super) fn target(options: &Options) -> Result<(Option<Held>, Option<Process>
             "TRACEBRAID_ATTACH",
             format!("{}{follow}", std::process::id()),
         );
-        let environment = (options.via != Via::Usdt).then_some(waits);
+        let uses_rings = options.via != Via::Usdt && options.cgroup.is_none();
+        let environment = uses_rings.then_some(waits);
         let held = launch::start(&options.command, environment.as_slice())?;
         let process = Process::open(held.pid())?;
         return Ok((Some(held), Some(process)));
@@ -86,21 +97,27 @@ fn process_of(tid: u32) -> Result<u32> {
 }
 
 /// What every session of this run has in common: filter and sizes, no probes.
-pub(super) fn spec(options: &Options, process: Option<&Process>) -> Spec {
+///
+/// # Errors
+/// The cgroup that is named is not there.
+pub(super) fn spec(options: &Options, process: Option<&Process>) -> Result<Spec> {
+    let cgroup = options.cgroup.as_deref().map(cgroup::find).transpose()?;
     let (stacks, ring_bytes) = stacks::spec(options);
-    Spec {
+    Ok(Spec {
         stacks,
         filter: Filter {
             processes: process.map(Process::pid).into_iter().collect(),
             threads: options.thread.into_iter().collect(),
             cpus: options.cpus.clone(),
-            kernel_events_of_all: options.all_processes,
+            // Without a target the cgroup is it.
+            kernel_events_of_all: options.all_processes || cgroup.is_some() && process.is_none(),
             exclude: vec![std::process::id()],
+            cgroup,
         },
         ring_bytes,
         string_limit: options.string_limit,
         ..Spec::default()
-    }
+    })
 }
 
 /// Refuses sessions of the kernel side where the kernel's numbers of processes are not known.
@@ -137,7 +154,8 @@ pub(super) fn rings(
     spec: &Spec,
     say: &mut dyn FnMut(Note),
 ) -> Result<(Option<SdkRings>, Way)> {
-    if options.via == Via::Usdt {
+    // Whose a record in a ring is, is known by its thread; in which cgroup that was, by nobody.
+    if options.via == Via::Usdt || options.cgroup.is_some() {
         return Ok((None, Way::default()));
     }
     let must = options.via == Via::Ring || options.recorder.is_some();

@@ -33,12 +33,19 @@ pub(super) struct WhatArgs {
     /// Only events of these CPUs, such as 0-3,5
     #[arg(short = 'C', long = "cpu", value_name = "CPULIST", value_parser = cpu_list)]
     cpus: Option<CpuList>,
+    /// Only events of tasks in this cgroup and below: a path, or its number
+    #[arg(short = 'G', long, value_name = "CGROUP")]
+    cgroup: Option<String>,
     /// End after so many seconds; fractions are allowed
     #[arg(short = 'T', visible_short_alias = 'd', long, value_name = "SECS", value_parser = seconds)]
     duration: Option<Duration>,
     /// How the target's own tracepoints come
     #[arg(long, value_enum, value_name = "WAY", default_value_t = ViaArg::Auto)]
     via: ViaArg,
+    /// Let the bridge evaluate the filters of kernel events and probes, and not the kernel: whatever the
+    /// filter, each hit is recorded first
+    #[arg(long)]
+    user_filter: bool,
     /// Application events of the target's children too, and of what they start
     #[arg(short, long)]
     follow: bool,
@@ -97,6 +104,8 @@ impl WhatArgs {
             cpus: self.cpus.map(|list| list.0).unwrap_or_default(),
             duration: self.duration,
             via: self.via.into(),
+            cgroup: self.cgroup,
+            user_filter: self.user_filter,
             follow: self.follow,
             // The file that runs, whatever its name leads to by now.
             janitor: Some(PathBuf::from("/proc/self/exe")),

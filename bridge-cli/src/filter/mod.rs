@@ -6,10 +6,12 @@
 //! ```
 //! A hit is wanted where one of the `-e` that mean its tracepoint lets it pass; one without a filter lets
 //! all pass. All filters of one `-e` have to hold. A program evaluates its own tracepoints' filters before
-//! it writes anything; all others are evaluated here, over decoded events ([`Filters`]).
+//! it writes anything, and the kernel those of everything that is probed (`kernel`); what the user asks to
+//! have evaluated here is, over decoded events ([`Filters`]).
 
 mod compared;
 mod guess;
+mod kernel;
 mod refused;
 
 use std::collections::HashMap;

@@ -6,7 +6,7 @@ use tracebraid_bpf::spec::ProbeId;
 
 use super::Resolved;
 use super::choose::{Candidate, FileOf, means};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::event::Probe;
 use crate::filter::{self, Hits, Machine, ProbeFilter, Refusal, Refusals};
 use crate::selector::{Scope, Selector};
@@ -86,7 +86,8 @@ impl Resolved {
     /// used for is left out.
     pub(super) fn read_filters(&mut self, asking: Asking<'_>) -> Vec<Error> {
         let mut refusals = Refusals::default();
-        for id in self.read_for_each(asking, &mut refusals) {
+        let (nothing, undecided) = self.read_for_each(asking, &mut refusals);
+        for id in nothing {
             self.leave_out(id);
         }
         for (index, selector) in asking.selectors.iter().enumerate() {
@@ -100,16 +101,19 @@ impl Resolved {
         }
         let awaited = refusals.take_awaited(|refusal| asking.subject(refusal));
         self.warnings.extend(awaited);
-        asking.errors(refusals)
+        let mut errors = asking.errors(refusals);
+        errors.extend(undecided);
+        errors
     }
 
     /// The same for what came later: a tracepoint whose filters cannot be read is left out, and that said.
     pub(super) fn read_filters_later(&mut self, asking: Asking<'_>) {
         let mut refusals = Refusals::default();
-        for id in self.read_for_each(asking, &mut refusals) {
+        let (nothing, undecided) = self.read_for_each(asking, &mut refusals);
+        for id in nothing {
             self.leave_out(id);
         }
-        for error in asking.errors(refusals) {
+        for error in asking.errors(refusals).into_iter().chain(undecided) {
             let there = error.hint_text().and_then(|hint| hint.lines().last());
             let why = there.map_or(String::new(), |there| format!(" ({there})"));
             self.warnings
@@ -117,11 +121,17 @@ impl Resolved {
         }
     }
 
-    /// Sets the filter of each probe; those of which no hit is wanted.
-    fn read_for_each(&mut self, asking: Asking<'_>, refusals: &mut Refusals) -> Vec<ProbeId> {
+    /// Sets the filter of each probe; those of which no hit is wanted, and filters that the kernel cannot
+    /// decide.
+    fn read_for_each(
+        &mut self,
+        asking: Asking<'_>,
+        refusals: &mut Refusals,
+    ) -> (Vec<ProbeId>, Vec<Error>) {
         let mut nothing = Vec::new();
+        let mut undecided: Vec<Error> = Vec::new();
         if !asking.selectors.iter().any(Selector::is_filtered) {
-            return nothing;
+            return (nothing, undecided);
         }
         let machine = Machine::this(self.symbols.clone());
         for asked in std::mem::take(&mut self.asked) {
@@ -133,14 +143,18 @@ impl Resolved {
                 Hits::Some(filter) => {
                     let is_it =
                         |wanted: &&mut crate::source::sdk_ring::Wanted| wanted.probe == asked.id;
-                    match self.recorded.iter_mut().find(is_it) {
-                        Some(wanted) => wanted.filter = Some(filter),
-                        None => self.filters.insert(asked.what, filter),
+                    if let Some(wanted) = self.recorded.iter_mut().find(is_it) {
+                        wanted.filter = Some(filter);
+                    } else if let Err(why) = self.filter(asked.id, &asked.what, filter) {
+                        let mut by = asked.by.iter().map(|&index| &asking.selectors[index]);
+                        let whose = by.find(|selector| selector.is_filtered());
+                        undecided.extend(whose.map(|it| not_in_kernel(it, &asked.what, &why)));
+                        nothing.push(asked.id);
                     }
                 }
             }
         }
-        nothing
+        (nothing, undecided)
     }
 
     fn leave_out(&mut self, id: ProbeId) {
@@ -148,4 +162,14 @@ impl Resolved {
         self.recorded.retain(|wanted| wanted.probe != id);
         self.spec.user.retain(|probe| probe.id != id);
     }
+}
+
+/// The kernel cannot decide the filter behind an `-e`.
+pub(super) fn not_in_kernel(whose: &dyn std::fmt::Display, what: &Probe, why: &str) -> Error {
+    let message = format!(
+        "-e {whose}: the kernel cannot decide the filter for {}:{}: {why}",
+        what.group, what.name
+    );
+    Error::new(ErrorKind::Usage, message)
+        .hint("with --user-filter the bridge decides it, after each hit has been recorded")
 }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use tracebraid_bpf::spec::{
-    Fetch, FunctionPlace, FunctionProbe, Location, RawTracepointProbe, Seat, UserProbe,
+    Fetch, FunctionPlace, FunctionProbe, Location, ProbeId, RawTracepointProbe, Seat, UserProbe,
 };
 
+use super::asking::not_in_kernel;
 use super::{Resolved, Resolver};
 use crate::definition::compile::Compiled;
 use crate::definition::files_here::FilesHere;
@@ -116,7 +117,8 @@ impl Resolver {
             } = one;
             let program = compiled.program.clone();
             let decoder = Decoder::definition(&definition, compiled, symbols);
-            self.read_filters_of(&definition, decoder.probe(), &mut refusals, resolved);
+            let what = Arc::clone(decoder.probe());
+            let filter = self.filter_of(&definition, &what, &mut refusals);
             if let (Kind::Tracepoint, Place::Symbol { symbol, .. }) =
                 (definition.kind, &definition.place)
             {
@@ -125,6 +127,7 @@ impl Resolver {
                 let id = resolved.add(&mut self.next, decoder, Vec::new());
                 let probe = RawTracepointProbe { id, name, program };
                 resolved.spec.raw_tracepoints.push(probe);
+                errors.extend(set_filter(resolved, id, &what, filter, &definition.text));
                 continue;
             }
             let function = match &definition.place {
@@ -143,6 +146,7 @@ impl Resolver {
                     seat,
                     program,
                 });
+                errors.extend(set_filter(resolved, id, &what, filter, &definition.text));
                 continue;
             }
             let Place::File {
@@ -193,6 +197,7 @@ impl Resolver {
                     fetch: Fetch::Program(program),
                 }],
             });
+            errors.extend(set_filter(resolved, id, &what, filter, &definition.text));
         }
         errors.extend(
             refusals.into_errors(|refusal| match self.written.get(refusal.of) {
@@ -203,22 +208,20 @@ impl Resolver {
         Error::several(errors).map_or(Ok(()), Err)
     }
 
-    fn read_filters_of(
+    /// The filter behind a definition. What cannot be read is among the refusals.
+    fn filter_of(
         &self,
         definition: &Definition,
         what: &Arc<Probe>,
         refusals: &mut Refusals,
-        resolved: &mut Resolved,
-    ) {
+    ) -> Option<ProbeFilter> {
         let index = definition.source;
         let filters = self.written.get(index).map(|written| &written.filters[..]);
-        let Some(filters) = filters.filter(|filters| !filters.is_empty()) else {
-            return;
-        };
+        let filters = filters.filter(|filters| !filters.is_empty())?;
         let by = std::iter::once((index, filters));
-        let read = ProbeFilter::read(by, what, &Machine::this(None), refusals);
-        if let Hits::Some(filter) = read {
-            resolved.filters.insert(Arc::clone(what), filter);
+        match ProbeFilter::read(by, what, &Machine::this(None), refusals) {
+            Hits::Some(filter) => Some(filter),
+            Hits::All | Hits::None => None,
         }
     }
 }
@@ -241,6 +244,18 @@ fn seat(definition: &mut Definition, kernel: &KernelHere) -> Seat {
         false if kernel.is_traced(symbol) == Some(false) => Seat::Untraced,
         false => Seat::Traced,
     }
+}
+
+/// Sets the filter of a definition's probe; says why it cannot be.
+fn set_filter(
+    resolved: &mut Resolved,
+    id: ProbeId,
+    what: &Arc<Probe>,
+    filter: Option<ProbeFilter>,
+    text: &str,
+) -> Option<Error> {
+    let why = resolved.filter(id, what, filter?).err()?;
+    Some(not_in_kernel(&text, what, &why))
 }
 
 /// The file that a path means, as the definitions were judged by it.

@@ -59,6 +59,8 @@ pub struct Resolver {
     /// What comes through USDT probes.
     probed: HashSet<Point>,
     next: u32,
+    /// The bridge evaluates the filters of what BPF attaches.
+    filters_here: bool,
 }
 
 /// A tracepoint of a file, whatever the selectors call it.
@@ -88,6 +90,7 @@ impl Resolver {
             given_out: HashSet::new(),
             recorded: HashSet::new(),
             probed: HashSet::new(),
+            filters_here: false,
             next: 0,
         })
     }
@@ -100,6 +103,11 @@ impl Resolver {
     /// Whether each system call is to have a probe of its own, however many are asked for.
     pub fn separate_calls(&mut self, separate: bool) {
         self.separates_calls = separate;
+    }
+
+    /// Whether the bridge is to evaluate the filters of what BPF attaches, and not the kernel.
+    pub fn filter_here(&mut self, here: bool) {
+        self.filters_here = here;
     }
 
     /// Whether tracepoints that the target makes at run time can be had, since its rings are used. Where it
@@ -119,6 +127,13 @@ impl Resolver {
         });
     }
 
+    fn nothing_yet(&self) -> Resolved {
+        Resolved {
+            filters_here: self.filters_here,
+            ..Resolved::default()
+        }
+    }
+
     /// Resolves every selector.
     ///
     /// # Errors
@@ -128,7 +143,7 @@ impl Resolver {
     /// `listed` is what the directories of the target's regions list: these tracepoints come through the
     /// rings, all others through their USDT probes.
     pub fn resolve(&mut self, target: Option<&Process>, listed: &[Listed]) -> Result<Resolved> {
-        let mut resolved = Resolved::default();
+        let mut resolved = self.nothing_yet();
         let mut errors = Vec::new();
         let mut binaries = match target {
             Some(process) => self.binaries_of(process, &mut resolved)?,
@@ -231,7 +246,7 @@ impl Resolver {
     /// # Errors
     /// Those of looking at the target.
     pub fn resolve_later(&mut self, process: &Process, listed: &[Listed]) -> Result<Resolved> {
-        let mut resolved = Resolved::default();
+        let mut resolved = self.nothing_yet();
         let binaries = self.binaries_of(process, &mut resolved)?;
         // What was said of a file at the beginning is not said again.
         resolved.warnings.clear();
@@ -251,7 +266,7 @@ impl Resolver {
     /// that it has started meanwhile. Gives out what is new. What USDT probes give already is not wanted of
     /// rings.
     pub fn resolve_listed(&mut self, listed: &[Listed]) -> Resolved {
-        let mut resolved = Resolved::default();
+        let mut resolved = self.nothing_yet();
         for one in listed {
             let by = self.asking().for_listed(one);
             if by.is_empty() || self.leaves_out(&one.provider, &one.name) {

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use tracebraid_bpf::spec::{ProbeId, Spec};
 
 use super::asking::Asked;
-use crate::filter::Filters;
+use crate::event::Probe;
+use crate::filter::{Filters, ProbeFilter};
 use crate::source::decode::{Decoder, Decoders};
+use crate::source::kernel_value::Fetched;
 use crate::source::sdk_ring::Wanted;
 use crate::target::Binary;
 use crate::tracefs::symbols::Symbols;
@@ -26,8 +28,10 @@ pub struct Resolved {
     pub recorded: Vec<Wanted>,
     /// Tracepoints of the SDK are among what is probed, with keys that somebody has to switch.
     pub has_keys: bool,
-    /// Which hits of the others are wanted.
+    /// Which hits of the others are wanted, where the bridge decides it and not the kernel.
     pub filters: Filters,
+    /// The bridge is to decide it.
+    pub(super) filters_here: bool,
     /// Who asks for what, until the filters have been read.
     pub(super) asked: Vec<Asked>,
     /// The kernel's functions, where they are known.
@@ -49,6 +53,46 @@ impl Resolved {
             .push((id, format!("{}:{}", probe.group, probe.name)));
         self.decoders.insert(id, decoder);
         id
+    }
+
+    /// Sets which hits of a probe that BPF attaches are wanted.
+    ///
+    /// # Errors
+    /// What the kernel cannot decide, as a sentence.
+    pub(super) fn filter(
+        &mut self,
+        id: ProbeId,
+        what: &Arc<Probe>,
+        filter: ProbeFilter,
+    ) -> Result<(), String> {
+        if self.filters_here {
+            self.filters.insert(Arc::clone(what), filter);
+            return Ok(());
+        }
+        let Some(decoder) = self.decoders.get(id) else {
+            return Ok(());
+        };
+        let in_kernel = |fetched: Fetched<'_>| {
+            let find = |index| decoder.in_kernel(index, fetched);
+            filter.in_kernel(what, &find)
+        };
+        let mut hits = Vec::new();
+        if let Some(probe) = self.spec.user.iter().find(|probe| probe.id == id) {
+            for (location, own) in probe.locations.iter().enumerate() {
+                let fetch = &own.fetch;
+                let own = in_kernel(Fetched::User { location, fetch })?;
+                hits.push((location as u32, own));
+            }
+        } else if let Some(probe) = self.spec.tracepoints.iter().find(|it| it.id == id) {
+            hits.push((0, in_kernel(Fetched::Record(probe.size))?));
+        } else if let Some(call) = decoder.call_of(what) {
+            hits.push((call, in_kernel(Fetched::Call(call))?));
+        } else {
+            hits.push((0, in_kernel(Fetched::Itself)?));
+        }
+        let hits = hits.into_iter().map(|(part, own)| ((id, part), own));
+        self.spec.hits.extend(hits);
+        Ok(())
     }
 
     /// Whether there is anything to attach.

@@ -2,7 +2,8 @@
 //!
 //! A round drains every ring and gives, for each, its events and the time before which it will give
 //! nothing more. What was lost since the round before is given as events of the ring it was lost in.
-//! Hits that do not pass their probe's filter are counted and go no further. A ring that holds what no program
+//! Hits that do not pass their probe's filter are counted and go no further, by the kernel or, where the user
+//! asks for that, here. A ring that holds what no program
 //! of ours wrote is given up, once, with a warning; the others go on.
 
 use std::collections::BTreeMap;
@@ -193,12 +194,12 @@ impl Rings for BpfRings {
             }
         }
         let count = |count: tracebraid_bpf::Count| {
-            let filtered = self.filtered.get(&count.probe).copied().unwrap_or(0);
+            let here = self.filtered.get(&count.probe).copied().unwrap_or(0);
             Count {
                 probe: count.probe,
                 hits: count.hits,
-                delivered: count.delivered.saturating_sub(filtered),
-                filtered,
+                delivered: count.delivered.saturating_sub(here),
+                filtered: count.filtered + here,
                 missed: count.missed,
                 lost: self.places.get(&count.probe).cloned().unwrap_or_default(),
                 cost: costs.get(&count.probe).copied().unwrap_or(Cost::Unknown),

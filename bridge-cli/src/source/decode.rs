@@ -34,11 +34,11 @@ use crate::tracefs::{self, Tracefs, c_type::Scalar, record};
 #[derive(Debug)]
 pub struct Decoder {
     probe: Arc<Probe>,
-    shape: Shape,
+    pub(super) shape: Shape,
 }
 
 #[derive(Debug)]
-enum Shape {
+pub(super) enum Shape {
     Slots(Vec<FieldKind>),
     /// The arguments of each location.
     Arguments(Vec<Vec<Argument>>),
@@ -211,6 +211,14 @@ impl Decoder {
     /// their losses are reported under.
     pub fn probe(&self) -> &Arc<Probe> {
         &self.probe
+    }
+
+    /// The number of the system call whose probe this is, where it is of one.
+    pub(crate) fn call_of(&self, probe: &Arc<Probe>) -> Option<u32> {
+        match &self.shape {
+            Shape::Syscalls(syscalls) => syscalls.number_of(probe),
+            _ => None,
+        }
     }
 
     /// The probe of a system call, where this decoder stands for several.

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use tracebraid_bpf::hit_filter::{Cut, Source as KernelSource, Text};
 use tracebraid_bpf::record::Output;
 use tracebraid_filter::Type;
+
+use super::kernel_value::{self, InKernel};
 
 use crate::definition::Definition;
 use crate::definition::compile::{Compiled, Read, Source};
@@ -77,6 +80,48 @@ fn compared(read: &Read) -> Option<Type> {
 }
 
 impl Reading {
+    /// Where the kernel has a field that filters compare.
+    pub(super) fn in_kernel(&self, index: usize) -> Result<InKernel, &'static str> {
+        let output = |number: usize| number as u16;
+        if index < self.compiled.addresses {
+            let source = KernelSource::Output {
+                number: output(index),
+                bytes: 8,
+            };
+            return kernel_value::number(source, []);
+        }
+        let before = self.compiled.arguments.iter();
+        let before = before.take(index - self.compiled.addresses);
+        let outputs: usize = before.map(Read::outputs).sum();
+        let number = output(self.compiled.addresses + outputs);
+        let Some(read) = self.compiled.arguments.get(index - self.compiled.addresses) else {
+            return Ok(InKernel::Missing);
+        };
+        match (&read.source, read.value) {
+            (Source::Comm, _) => return Ok(InKernel::Text(Text::Thread)),
+            (Source::Constant(_), _) => return Err("a constant"),
+            (Source::Sized, _) => return Err("text whose length is a value of its own"),
+            _ if read.is_signed && read.bits.is_some() => return Err("a bitfield with a sign"),
+            (Source::Elements(_) | Source::Outputs(_), _) => return Err("an array"),
+            (Source::One, ValueType::SymbolText) => return Err("the name of a symbol"),
+            (Source::One, value) if value.is_text() => {
+                return Ok(InKernel::Text(Text::Output(number)));
+            }
+            (Source::One, _) => {}
+        }
+        let bytes = read.value.size() as u8;
+        let signed = matches!(read.value, ValueType::Signed(_));
+        let whole = Cut::Low { bytes, signed };
+        let bits = read.bits.map(|(width, offset)| Cut::Bits {
+            first: offset.min(63) as u8,
+            count: width.clamp(1, 64) as u8,
+        });
+        // A bitfield is compared as a number of its whole width.
+        let again = bits.map(|_| whole);
+        let source = KernelSource::Output { number, bytes };
+        kernel_value::number(source, [Some(whole), bits, again].into_iter().flatten())
+    }
+
     /// The values, in the order of the probe's fields.
     pub(super) fn values(&self, outputs: Vec<Output>, comm: &Comm) -> Vec<Value> {
         let mut outputs = outputs.into_iter();
@@ -125,6 +170,16 @@ impl Reading {
 }
 
 impl Read {
+    /// How many outputs it takes.
+    fn outputs(&self) -> usize {
+        match self.source {
+            Source::Comm | Source::Constant(_) => 0,
+            Source::One | Source::Elements(_) => 1,
+            Source::Sized => 2,
+            Source::Outputs(count) => count as usize,
+        }
+    }
+
     fn one(&self, output: Output) -> Value {
         match (self.value.is_text(), output) {
             (true, Output::Read(bytes)) => Value::text(&*bytes),

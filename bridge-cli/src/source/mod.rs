@@ -4,6 +4,7 @@
 pub mod bpf_ring;
 pub mod decode;
 mod definition;
+pub(crate) mod kernel_value;
 pub mod sdk_ring;
 pub mod slots;
 pub mod syscall;

@@ -96,6 +96,27 @@ impl Syscalls {
         &self.call(number.into()).probe
     }
 
+    /// The number of the call whose probe this is.
+    pub(super) fn number_of(&self, probe: &Arc<Probe>) -> Option<u32> {
+        let is_it = |call: &OnceLock<Call>| {
+            let call = call.get();
+            call.is_some_and(|call| Arc::ptr_eq(&call.probe, probe))
+        };
+        let place = self.calls.iter().position(is_it)?;
+        u32::try_from(place).ok()
+    }
+
+    /// Of a field of a call: which of the six arguments it is, its bytes and whether it has a sign.
+    pub(super) fn argument(&self, number: u32, index: usize) -> Option<(Way, u8, u8, bool)> {
+        let call = self.call(number.into());
+        let argument = call.arguments.get(index)?;
+        let (bytes, signed) = match argument.form {
+            Form::Number(scalar) => (scalar.size, scalar.signed),
+            Form::Pointer => (8, false),
+        };
+        Some((self.way, argument.index as u8, bytes, signed))
+    }
+
     /// The probe and the values of a call that begins.
     pub fn entered(&self, number: i64, args: [u64; 6]) -> (Arc<Probe>, Vec<Value>) {
         let call = self.call(number);

@@ -34,6 +34,7 @@ mod expression;
 mod field;
 mod number;
 mod operand;
+mod parts;
 mod pattern;
 mod predicate;
 mod print;
@@ -44,6 +45,7 @@ use alloc::boxed::Box;
 
 pub use error::{Error, ErrorKind};
 pub use field::{Field, Fields, Function, Type, Value, Values};
+pub use parts::{Part, parts};
 pub use pattern::Shape;
 pub use program::{Compare, CpuCompare, Next, Program, Source, Span, Step, Test, Wide};
 

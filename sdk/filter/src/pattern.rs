@@ -112,23 +112,32 @@ fn step<'p, 't>(pattern: &'p [u8], text: &'t [u8]) -> Option<(&'p [u8], &'t [u8]
     fits.then_some((rest, left))
 }
 
-const QUESTION: u32 = b'?' as u32;
-const BRACKET: u32 = b'[' as u32;
-const BACKSLASH: u32 = b'\\' as u32;
+pub(crate) const QUESTION: u32 = b'?' as u32;
+pub(crate) const BRACKET: u32 = b'[' as u32;
+pub(crate) const BACKSLASH: u32 = b'\\' as u32;
 
 /// Reads a set after its `[`: whether `found` is in it, and what follows the `]`.
 fn set(after: &[u8], found: u32) -> Option<(bool, &[u8])> {
+    let mut member = false;
+    let (negated, rest) = members(after, |(low, high)| {
+        member |= (low..=high).contains(&found);
+    })?;
+    Some((member != negated, rest))
+}
+
+/// Reads a set after its `[` and gives its members out: whether those outside are meant, and what follows
+/// the `]`.
+pub(crate) fn members(after: &[u8], mut each: impl FnMut((u32, u32))) -> Option<(bool, &[u8])> {
     let (negated, mut left) = match after {
         [b'!', rest @ ..] => (true, rest),
         _ => (false, after),
     };
-    let mut member = false;
     // A `]` right at the start is a member.
     let mut first = true;
     loop {
         let (low, rest) = character(left)?;
         if low == u32::from(b']') && !first {
-            return Some((member != negated, rest));
+            return Some((negated, rest));
         }
         first = false;
         left = rest;
@@ -138,13 +147,13 @@ fn set(after: &[u8], found: u32) -> Option<(bool, &[u8])> {
         {
             (high, left) = character(range)?;
         }
-        member |= (low..=high).contains(&found);
+        each((low, high));
     }
 }
 
 /// The first character and what follows it. A byte that begins no UTF-8 sequence is a character of
 /// its own, beyond all of Unicode, so that text in another encoding can be matched as well.
-fn character(text: &[u8]) -> Option<(u32, &[u8])> {
+pub(crate) fn character(text: &[u8]) -> Option<(u32, &[u8])> {
     let (&first, after) = text.split_first()?;
     let length = match first {
         0..=0x7f => return Some((first.into(), after)),

@@ -193,6 +193,8 @@ pub(crate) const SUITE: &[Row] = &[
     Row::test("bridge-cli", "target_process"),
     Row::test("bridge-cli", "cli_attach"),
     Row::test("bridge-cli", "cli_kernel"),
+    Row::test("bridge-cli", "filter_kernel"),
+    Row::test("bridge-cli", "filter_ways"),
     // Probes anywhere, in the kernel's language.
     Row::test("bridge-cli", "attach_definitions"),
     Row::test("bridge-cli", "attach_functions"),
