@@ -13,6 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use tracebraid_ring::Mode;
+use tracebraid_wire::region::HELPER_NAME;
 
 use crate::dso;
 use crate::error::{Error, ErrorKind, Result};
@@ -96,7 +97,7 @@ fn start_helper(watch: Duration) -> io::Result<()> {
     // The thread inherits the mask: a signal meant for the program must not be taken by the helper.
     let mask = block_all_signals();
     let started = thread::Builder::new()
-        .name("tracebraid".into())
+        .name(HELPER_NAME.into())
         .stack_size(256 * 1024)
         .spawn(move || help(watch));
     restore_signals(&mask);

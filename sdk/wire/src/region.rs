@@ -162,6 +162,8 @@ pub const MODE_DISCARD: u32 = 1;
 /// Full rings overwrite their oldest records.
 pub const MODE_OVERWRITE: u32 = 2;
 
+/// What the helper thread is called.
+pub const HELPER_NAME: &str = "tracebraid";
 /// Bit of [`Header::helper`]: it answers requests.
 pub const HELPER_SERVES: u32 = 1;
 /// Bit of [`Header::helper`]: it knows [`WANTED_COUNTED`].

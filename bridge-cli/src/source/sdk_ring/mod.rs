@@ -240,9 +240,16 @@ impl SdkRings {
         for region in &mut self.regions {
             region.look_through_again();
             let any = region.sync(&self.points) | region.adopt(&self.points);
+            let stuck = region.shared.stuck();
             if any && !region.shared.ask(ANSWER) && region.shared.has_helper() {
                 self.warnings.push(format!(
                     "the helper thread of process {} does not answer: its tracepoints may not be on",
+                    region.pid
+                ));
+            } else if region.shared.stuck() != stuck {
+                self.warnings.push(format!(
+                    "process {} could not switch on all of its tracepoints: it may not patch its code, or another \
+                     tool has a breakpoint there; tracebraid::status() says which",
                     region.pid
                 ));
             }

@@ -18,6 +18,7 @@ use tracebraid_ring::requests::{Words, has_come_to};
 use tracebraid_wire::region::{self, Header, control};
 
 use super::clock::Pair;
+use super::find;
 use super::header::{self, cannot};
 use crate::error::Result;
 use crate::target::ProcessEnd;
@@ -31,10 +32,15 @@ const CLEAR: Duration = Duration::from_millis(500);
 /// How often a wait looks whether the target is still there.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// How long a helper is waited for that would answer if only it got a CPU.
+const STARVED: Duration = Duration::from_secs(20);
+
 /// A region of another process.
 pub(super) struct Shared {
     region: Arc<Region>,
     header: Header,
+    /// Its process, as we number it; 0 where it is no more.
+    pid: u32,
     /// Of its process: whoever has ended answers nothing. `None` where that cannot be watched.
     end: Option<ProcessEnd>,
     /// Holds the exclusive lock of its open file description, where the region was taken.
@@ -106,6 +112,7 @@ impl Shared {
         Ok(Shared {
             region: Arc::new(region),
             header,
+            pid,
             end: ProcessEnd::of(pid).ok(),
             file,
             is_ours: false,
@@ -121,6 +128,7 @@ impl Shared {
         Ok(Shared {
             region: Arc::new(region),
             header,
+            pid: 0,
             end: None,
             file,
             is_ours: false,
@@ -307,12 +315,44 @@ impl Shared {
     }
 
     /// Asks the helper to look at what is wanted, and at libraries that were loaded. Whether it answered in
-    /// time.
+    /// time. One that waits for a CPU is given more time: what the program hits until it has answered is missed.
     pub(super) fn ask(&self, limit: Duration) -> bool {
         let words = self.words();
         let number = words.ask();
         wake(words.bell);
-        self.has_helper() && self.wait_for(words.answered, number, limit)
+        let end = Instant::now() + STARVED;
+        let mut answered = self.has_helper() && self.wait_for(words.answered, number, limit);
+        while !answered && !limit.is_zero() && Instant::now() < end && self.helper_starves() {
+            answered = self.wait_for(words.answered, number, limit);
+        }
+        answered
+    }
+
+    /// Whether the helper could run and does not get a CPU.
+    fn helper_starves(&self) -> bool {
+        let of = |thread: u32, file: &str| {
+            let path = format!("/proc/{}/task/{thread}/{file}", self.pid);
+            std::fs::read_to_string(path).unwrap_or_default()
+        };
+        let threads = find::threads(self.pid);
+        let is_named = |thread: u32| of(thread, "comm").trim_end() == region::HELPER_NAME;
+        // It names itself: one that has never run is called as whoever started it.
+        let any_is_named = threads.iter().any(|&thread| is_named(thread));
+        let mut helpers = threads.into_iter().filter(|&thread| match any_is_named {
+            true => is_named(thread),
+            false => thread != self.pid,
+        });
+        self.has_helper()
+            && helpers.any(|thread| {
+                let stat = of(thread, "stat");
+                let state = stat.rsplit_once(") ").map(|it| it.1);
+                state.is_some_and(|state| state.starts_with('R'))
+            })
+    }
+
+    /// How often sites could not be switched.
+    pub(super) fn stuck(&self) -> u32 {
+        self.word(control::SITES_STUCK).load(Ordering::Acquire)
     }
 
     /// Has the helper look round now, with nothing being asked for.
