@@ -1,6 +1,8 @@
-//! Where instructions of x86-64 begin.
+//! What is known of x86-64 code by decoding it: where instructions begin, which addresses they take.
 
-use iced_x86::{Decoder, DecoderOptions, Instruction};
+use std::collections::HashSet;
+
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
 
 /// Whether an instruction begins `offset` bytes into code that is decoded from its beginning; `None` where
 /// it cannot be decoded that far.
@@ -19,9 +21,20 @@ pub fn is_boundary(code: &[u8], offset: u64) -> Option<bool> {
     Some(decoder.position() as u64 == offset)
 }
 
+/// The addresses that code at `address` takes without reading what is there (`lea ADDRESS(%rip)`).
+pub fn addresses_taken(code: &[u8], address: u64) -> HashSet<u64> {
+    let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);
+    let taken = decoder.iter().filter_map(|instruction| {
+        let is_taken =
+            instruction.mnemonic() == Mnemonic::Lea && instruction.is_ip_rel_memory_operand();
+        is_taken.then(|| instruction.ip_rel_memory_address())
+    });
+    taken.collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::is_boundary;
+    use super::{addresses_taken, is_boundary};
 
     /// `endbr64; nopl 0(%rax,%rax); push %rbp; mov %rsp,%rbp; ret`
     const CODE: [u8; 14] = [
@@ -40,5 +53,17 @@ mod tests {
     fn what_cannot_be_decoded_is_not_known() {
         assert_eq!(is_boundary(&[0x06, 0x90], 1), None);
         assert_eq!(is_boundary(&CODE[..10], 13), None);
+    }
+
+    /// `lea 0x10(%rip),%rax; lea 8(%rax),%rdx; mov 0x20(%rip),%rcx; ret`
+    const TAKES: [u8; 19] = [
+        0x48, 0x8d, 0x05, 0x10, 0x00, 0x00, 0x00, 0x48, 0x8d, 0x50, 0x08, 0x48, 0x8b, 0x0d, 0x20,
+        0x00, 0x00, 0x00, 0xc3,
+    ];
+
+    #[test]
+    fn an_address_that_is_taken_is_told_from_one_that_is_read() {
+        let taken = addresses_taken(&TAKES, 0x1000);
+        assert_eq!(taken.into_iter().collect::<Vec<_>>(), [0x1017]);
     }
 }

@@ -133,6 +133,58 @@ fn main() {
             let cut = "t=\"\" t2=\"xxxxxxxxxxxxxxx\"…";
             assert_eq!(after_address(&ran.bodies("uprobes:name")[0]), cut);
         }),
+        bpf_test("text_is_whole_up_to_the_limit_whatever_that_is", || {
+            let target = path("texts");
+            let definition = format!("p:take {target}:take text=+0(%di):string length=%si:s32");
+            for limit in [16, 64, 4096] {
+                let wanted = limit.to_string();
+                let args = [
+                    "attach",
+                    "-e",
+                    &definition,
+                    "--string-limit",
+                    &wanted,
+                    "--",
+                    &target,
+                ];
+                let ran = run_bridge(&args);
+                let bodies = ran.bodies("uprobes:take");
+                assert_eq!(bodies.len(), 15, "{}", ran.err);
+                for body in &bodies {
+                    let (text, length) = body.split_once(" length=").unwrap();
+                    let length: usize = length.parse().unwrap();
+                    let mark = if length < limit { "" } else { "…" };
+                    let expected = format!("text=\"{}\"{mark}", "a".repeat(length.min(limit - 1)));
+                    assert_eq!(after_address(text), expected, "{limit}: {length}");
+                }
+            }
+            let args = [
+                "attach",
+                "-e",
+                &definition,
+                "--string-limit",
+                "4097",
+                "--",
+                &target,
+            ];
+            let ran = run_bridge(&args);
+            assert_eq!(ran.status, 2, "{}", ran.err);
+            assert!(ran.err.contains("16..=4096"), "{}", ran.err);
+        }),
+        bpf_test(
+            "pointers_that_lead_nowhere_are_faults_and_no_empty_text",
+            || {
+                let target = path("probed");
+                let definition = format!(
+                    "p:bad {target}:back null=@0:string low=@8:string kernel=@0xffffffff81000000:string \
+                 none=@0x8000000000000000:string last=%di:s64"
+                );
+                let ran = attach(&["-e", &definition], &["1"]);
+                let body = &ran.bodies("uprobes:bad")[0];
+                let expected = "null=<fault> low=<fault> kernel=<fault> none=<fault> last=-2";
+                assert_eq!(after_address(body), expected);
+            },
+        ),
         bpf_test("patterns_and_short_forms_stand_for_functions", || {
             let target = path("probed");
             let (entry, exit) = (
@@ -191,6 +243,122 @@ fn main() {
             );
             let ran = attach(&["-e", &format!("p:up {target}:back")], &["1"]);
             assert!(ran.out.contains("SEMAPHORE 0 WRONG 0"), "{}", ran.out);
+        }),
+        bpf_test("each_version_of_a_function_is_hit_by_itself", || {
+            let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/targets");
+            let library = support::scratch("versions").join("libversioned.so");
+            let script = targets.join("versioned.map");
+            let status = std::process::Command::new("cc")
+                .args(["-O2", "-fPIC", "-shared"])
+                .arg(targets.join("versioned.c"))
+                .arg(format!("-Wl,--version-script={}", script.display()))
+                .arg("-o")
+                .arg(&library)
+                .status();
+            assert!(status.unwrap().success());
+            let library = library.display().to_string();
+            let of = |event: &str, symbol: &str| format!("p:{event} {library}:{symbol} v=%di:s32");
+            let all = [
+                of("new", "rate"),
+                of("old", "rate@FIRST"),
+                of("bare", "bare"),
+            ];
+            let mut args = vec!["attach"];
+            all.iter().for_each(|one| args.extend(["-e", one]));
+            let program = path("versions");
+            args.extend(["--", &program, &library]);
+            let ran = run_bridge(&args);
+            for (event, first) in [("new", 20), ("old", 10), ("bare", 30)] {
+                let bodies = ran.bodies(&format!("uprobes:{event}"));
+                let values: Vec<&str> = bodies.iter().map(|body| after_address(body)).collect();
+                let expected: Vec<String> = (first..first + 3).map(|v| format!("v={v}")).collect();
+                assert_eq!(values, expected, "{event}: {}", ran.err);
+            }
+        }),
+        bpf_test(
+            "a_program_in_a_sandbox_survives_a_return_probe_or_is_warned_of",
+            || {
+                let target = support::Target::start("sandboxed", &[]);
+                let (pid, file) = (target.pid.to_string(), path("sandboxed"));
+                let definition = format!("r:work {file}:work v=$retval:s32");
+                let bridge = support::Attached::start(&["-p", &pid, "-e", &definition]);
+                target.go();
+                let (status, out) = target.finish();
+                let ran = bridge.finish();
+                match status.success() {
+                    true => {
+                        assert!(out.contains("SUM 55"), "{out}");
+                        assert_eq!(ran.bodies("uprobes:work").len(), 10, "{}", ran.err);
+                    }
+                    false => assert!(ran.err.contains("seccomp"), "{}", ran.err),
+                }
+            },
+        ),
+        bpf_test("a_program_that_was_replaced_is_probed_as_it_runs", || {
+            // Another program has its name by now, in which the functions are elsewhere.
+            let place = support::scratch("replaced");
+            let program = place.join("program");
+            std::fs::copy(path("ticker"), &program).unwrap();
+            let mut command = std::process::Command::new(&program);
+            let target = support::Target::spawn(command.args(["5", "-1"]));
+            std::fs::remove_file(&program).unwrap();
+            std::fs::copy(path("probed"), &program).unwrap();
+            let pid = target.pid.to_string();
+            let definition = format!("p:tick {}:tick i=%di:s64", program.display());
+            let bridge = support::Attached::start(&["-p", &pid, "-e", &definition]);
+            target.go();
+            target.finish();
+            let ran = bridge.finish();
+            assert_eq!(ran.bodies("uprobes:tick").len(), 5, "{}", ran.err);
+        }),
+        bpf_test("thousands_of_functions_take_few_descriptors", || {
+            use std::fmt::Write as _;
+            use std::os::unix::process::CommandExt as _;
+            // An emulated CPU takes its time for them, and old kernels a descriptor for each.
+            let count = match std::env::var_os("TRACEBRAID_SHORT") {
+                Some(_) => 300,
+                None => 5000,
+            };
+            let place = support::scratch("thousands");
+            let mut source = String::from("#include <stdlib.h>\n");
+            let mut calls = String::new();
+            for number in 0..count {
+                let _ = writeln!(
+                    source,
+                    "__attribute__((noinline)) int f{number}(int v) {{ return v + {number}; }}"
+                );
+                let _ = writeln!(calls, "sum += f{number}(sum);");
+            }
+            let _ = writeln!(
+                source,
+                "int main(void) {{ volatile int sum = 0; {calls} return 3; }}"
+            );
+            let (file, program) = (place.join("many.c"), place.join("many"));
+            std::fs::write(&file, source).unwrap();
+            let status = std::process::Command::new("cc")
+                .arg("-O0")
+                .arg(&file)
+                .arg("-o")
+                .arg(&program)
+                .status();
+            assert!(status.unwrap().success());
+            let pattern = format!("uprobe:{}:f[0-9]*", program.display());
+            let mut command = support::bridge();
+            command
+                .args(["attach", "--count", "-e", &pattern, "--"])
+                .arg(&program);
+            // SAFETY: a system call with plain numbers, which is async-signal-safe.
+            #[allow(unsafe_code)]
+            unsafe {
+                command.pre_exec(|| {
+                    let files = nix::sys::resource::Resource::RLIMIT_NOFILE;
+                    nix::sys::resource::setrlimit(files, 1024, 1024)?;
+                    Ok(())
+                });
+            }
+            let ran = Ran::from(command.output().unwrap());
+            assert_eq!(ran.status, 3, "{}", ran.err);
+            assert!(ran.err.contains(&format!("{count} events")), "{}", ran.err);
         }),
         bpf_test("several_definitions_of_one_place_are_hit_each", || {
             let target = path("probed");

@@ -22,7 +22,14 @@ fn built(source: &str, name: &str, flags: &[&str]) -> String {
         let is_rust = source
             .extension()
             .is_some_and(|extension| extension == "rs");
-        let mut compiler = Command::new(if is_rust { "rustc" } else { "cc" });
+        let is_cpp = source
+            .extension()
+            .is_some_and(|extension| extension == "cc");
+        let mut compiler = Command::new(match (is_rust, is_cpp) {
+            (true, _) => "rustc",
+            (false, true) => "c++",
+            (false, false) => "cc",
+        });
         match is_rust {
             true => compiler.args(["--edition", "2024", "-O", "-g"]),
             false => compiler.args(["-O1", "-g"]),
@@ -331,6 +338,40 @@ fn main() {
                 }
             },
         ),
+        bpf_test("names_of_cpp_are_those_of_the_source", || {
+            let target = built("names.cc", "names-cpp", &["-fno-omit-frame-pointer"]);
+            let probe = format!("uprobe:{target}:reached");
+            for way in ["fp", "dwarf"] {
+                let args = ["--call-graph", way, "-F", "+srcline", "-e", &probe];
+                let (events, ran) = run(&args, &[&target]);
+                assert_eq!(events.len(), 2, "{}{}", ran.out, ran.err);
+                for event in &events {
+                    let names = names(event);
+                    assert_eq!(names[0], "reached", "{event}");
+                    let template = "shop::Store<std::";
+                    assert!(
+                        names[1].starts_with(template) && names[1].contains(">::put("),
+                        "{event}"
+                    );
+                    assert_eq!(
+                        names[2], "shop::Price::operator+(shop::Price const&) const",
+                        "{event}"
+                    );
+                    assert_eq!(
+                        names[3], "shop::(anonymous namespace)::hidden(int)",
+                        "{event}"
+                    );
+                    assert!(
+                        names[4].starts_with("shop::Cart::~Cart()::")
+                            && names[4].ends_with("::operator()(int) const"),
+                        "{event}"
+                    );
+                    assert_eq!(names[5..7], ["shop::Cart::~Cart()", "main"], "{event}");
+                    let line = frames(event)[2]["srcline"].as_str().unwrap_or_default();
+                    assert!(line.contains("names.cc:"), "{event}");
+                }
+            }
+        }),
         test("what_cannot_be_wanted_of_stacks_is_refused", || {
             for (args, said) in [
                 (&["--max-stack", "5"][..], "add -g"),

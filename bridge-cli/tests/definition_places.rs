@@ -1,15 +1,13 @@
 //! Places in files that definitions name: what a name or a pattern means, and what cannot be probed.
 
 mod case_program;
+mod judged;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bridge::definition::files_here::FilesHere;
-use bridge::definition::kernel_here::KernelHere;
-use bridge::definition::knowledge::Knowledge;
-use bridge::definition::{Definition, Language, Line, Place, Reader};
 use case_program::{run, scratch};
+use judged::{defined, offset, refused};
 
 /// `tests/targets/twins.c`, both of its files in one program.
 fn twins() -> PathBuf {
@@ -29,40 +27,6 @@ fn twins() -> PathBuf {
         .arg("-o")
         .arg(&program));
     program
-}
-
-fn read(text: &str) -> Vec<Line> {
-    let kernel = KernelHere::new(None);
-    let files = FilesHere::new();
-    let knowledge = Knowledge {
-        kernel: &kernel,
-        files: &files,
-    };
-    let mut reader = Reader::new(knowledge, Language::Dynamic);
-    let lines = reader.read(text);
-    lines.into_iter().map(|(_, line)| line).collect()
-}
-
-fn defined(text: &str) -> Vec<Definition> {
-    let lines = read(text).into_iter().map(|line| match line {
-        Line::Defined(definition) => *definition,
-        other => panic!("{other:?}"),
-    });
-    lines.collect()
-}
-
-fn refused(text: &str) -> String {
-    match &read(text)[..] {
-        [Line::Refused(rejection)] => rejection.render(),
-        other => panic!("{other:?}"),
-    }
-}
-
-fn offset(definition: &Definition) -> u64 {
-    match definition.place {
-        Place::File { offset, .. } => offset,
-        ref other => panic!("{other:?}"),
-    }
 }
 
 #[test]

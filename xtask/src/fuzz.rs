@@ -42,7 +42,7 @@ pub(crate) fn check() -> Result<Outcome, Error> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         return Ok(Outcome::Ignored(format!("only for {HOST}")));
     }
-    setup::fuzzing()?;
+    setup::cpp()?;
     fuzz(TARGETS, SHORT / TARGETS.len() as u32, Some(SEED))?;
     Ok(Outcome::Passed(format!(
         "{} targets, {SHORT} s",
@@ -66,7 +66,7 @@ pub(crate) fn run(target: Option<&str>, seconds: u32) -> Result<(), Error> {
         }
     };
     setup::build()?;
-    setup::fuzzing()?;
+    setup::cpp()?;
     fuzz(&targets, seconds, None)
 }
 

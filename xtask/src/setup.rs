@@ -79,10 +79,10 @@ const BUILD: &[Need] = &[
     },
 ];
 
-/// To fuzz.
-const FUZZ: &[Need] = &[Need {
+/// To test and to fuzz.
+const CPP: &[Need] = &[Need {
     sign: Sign::Program("c++"),
-    why: "to compile libFuzzer",
+    why: "to compile libFuzzer, and programs whose functions tests look at",
     apt: "g++",
     dnf: "gcc-c++",
 }];
@@ -190,12 +190,12 @@ pub(crate) fn build() -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes the machine able to fuzz.
+/// Makes the machine able to compile C++: to run all tests, and to fuzz.
 ///
 /// # Errors
 /// As [`build`].
-pub(crate) fn fuzzing() -> Result<(), Error> {
-    install(FUZZ)
+pub(crate) fn cpp() -> Result<(), Error> {
+    install(CPP)
 }
 
 /// Makes the machine able to count instructions, if it can be: what counts them says so where not.

@@ -20,6 +20,7 @@ pub(crate) fn run() -> Result<(), Error> {
     let mut steps = Steps::new("test");
     steps.step("setup", || {
         setup::build()?;
+        setup::cpp()?;
         setup::linters()?;
         Ok(Outcome::Passed(String::new()))
     });

@@ -33,11 +33,14 @@ impl Descent {
     ///
     /// # Errors
     /// Those of [`Family::of`].
-    pub(super) fn family(&mut self, target: u32) -> Result<Option<Arc<Family>>> {
+    pub(super) fn family(&mut self, target: u32, others: &[u32]) -> Result<Option<Arc<Family>>> {
         if self.wanted && self.family.is_none() {
             let family = Family::of(target)?;
-            // Children that it had before. What these fork while they are taken in is found by the next look.
-            let mut known = vec![target];
+            for &other in others {
+                family.add(other)?;
+            }
+            // Children that they had before. What these fork while they are taken in is found by the next look.
+            let mut known = [&[target], others].concat();
             loop {
                 let mut found = descendants(&known);
                 found.retain(|pid| !known.contains(pid));

@@ -5,6 +5,7 @@
 //! nothing: the kernel places its probes, and raises its semaphores, whenever it is mapped anew.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::Result;
@@ -22,21 +23,28 @@ type File = ((u32, u32), u64);
 #[derive(Debug)]
 pub(super) struct Follow {
     process: Process,
+    /// Further processes that are followed likewise.
+    others: Arc<[Process]>,
     resolver: Resolver,
     mapped: HashSet<File>,
     next: Instant,
 }
 
 impl Follow {
-    /// Follows a process that is about to be resolved by `resolver`.
+    /// Follows a process, and others, that are about to be resolved by `resolver`.
     ///
     /// # Errors
     /// Those of looking at the process.
-    pub(super) fn new(process: Process, resolver: Resolver) -> Result<Follow> {
+    pub(super) fn new(
+        process: Process,
+        others: Arc<[Process]>,
+        resolver: Resolver,
+    ) -> Result<Follow> {
         // Before files are resolved: what is mapped in between is looked at again, never overlooked.
-        let mapped = mapped(&process)?;
+        let mapped = mapped(&process, &others)?;
         Ok(Follow {
             process,
+            others,
             resolver,
             mapped,
             next: Instant::now() + EVERY,
@@ -75,9 +83,15 @@ impl Follow {
         &self.process
     }
 
-    /// Whether the process still runs.
+    /// Whether the process still runs, or one of the others.
     pub(super) fn is_alive(&self) -> bool {
-        self.process.is_alive()
+        self.process.is_alive() || self.others.iter().any(Process::is_alive)
+    }
+
+    /// The others that still run.
+    pub(super) fn living_others(&self) -> impl Iterator<Item = u32> {
+        let living = self.others.iter().filter(|process| process.is_alive());
+        living.map(Process::pid)
     }
 
     /// What is new, when it is time to look; `None` where there is nothing or it is too early.
@@ -95,13 +109,13 @@ impl Follow {
         // Counted from the end of the look: however long it takes, it takes a part of the time only.
         self.next = Instant::now() + EVERY;
         match result {
-            Err(_) if !self.process.is_alive() => Ok(None),
+            Err(_) if !self.is_alive() => Ok(None),
             other => other,
         }
     }
 
     fn changed(&mut self, listed: impl FnOnce() -> Vec<Listed>) -> Result<Option<Resolved>> {
-        let mapped = mapped(&self.process)?;
+        let mapped = mapped(&self.process, &self.others)?;
         if mapped.is_subset(&self.mapped) {
             return Ok(None);
         }
@@ -115,9 +129,17 @@ impl Follow {
     }
 }
 
-fn mapped(process: &Process) -> Result<HashSet<File>> {
-    let mappings = process.mappings()?.into_iter();
+fn mapped(process: &Process, others: &[Process]) -> Result<HashSet<File>> {
+    let mut mappings = match process.mappings() {
+        Err(_) if !process.is_alive() && !others.is_empty() => Vec::new(),
+        mappings => mappings?,
+    };
+    for other in others {
+        // One that has ended has nothing any more.
+        mappings.extend(other.mappings().unwrap_or_default());
+    }
     Ok(mappings
+        .into_iter()
         .filter(|mapping| mapping.executable)
         .map(|mapping| (mapping.device, mapping.inode))
         .collect())

@@ -31,6 +31,7 @@ use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::condition::{Condition, Conditions};
@@ -61,6 +62,8 @@ use writer::{Output, Writer};
 pub struct Options {
     /// The process to attach to, as the bridge's user numbers it.
     pub pid: Option<u32>,
+    /// Further processes to attach to. Of several all tracepoints come through their USDT probes.
+    pub others: Vec<u32>,
     /// The command to start as the target; empty for none.
     pub command: Vec<OsString>,
     /// What to trace. Empty means all tracepoints of the target, and sched and system calls of it.
@@ -183,6 +186,7 @@ pub fn run_telling(
         .as_ref()
         .map(|process| ProcessEnd::of(process.pid()));
     let end = end.transpose()?;
+    let others = whom::others(options)?;
     let spec = whom::spec(options, process.as_ref())?;
     // Before anything is attached: what is mapped from now on is known.
     let stacks = options
@@ -194,6 +198,7 @@ pub fn run_telling(
     let mut resolver = Resolver::new(&options.selectors, &options.definitions, process.is_some())?;
     resolver.separate_calls(options.counting.is_some());
     resolver.filter_here(options.user_filter);
+    resolver.also_of(Arc::clone(&others));
     let (follow, sdk, way, mut resolved) = match process {
         Some(process) => {
             let (mut sdk, way) = whom::rings(options, &process, &spec, say)?;
@@ -204,7 +209,7 @@ pub fn run_telling(
                 listed.clear();
             }
             resolver.await_made(sdk.is_some());
-            let mut follow = Follow::new(process, resolver)?;
+            let mut follow = Follow::new(process, others, resolver)?;
             let resolved = follow.first(&listed)?;
             if let Some(rings) = sdk.as_mut() {
                 rings.want_later(follow.patterns());

@@ -31,7 +31,9 @@ impl Stacks {
         say: &mut dyn FnMut(Note),
     ) -> (Stacks, Named) {
         let whose = match process {
-            Some(process) if !options.all_processes => Whose::Process(process.pid()),
+            Some(process) if !options.all_processes && options.others.is_empty() => {
+                Whose::Process(process.pid())
+            }
             _ => Whose::All,
         };
         let (updates, receiver) = channel::unbounded();

@@ -207,7 +207,11 @@ impl Attached {
         };
         let target = self.follow.as_ref().map(|follow| follow.process().pid());
         let family = match target {
-            Some(target) => self.descent.family(target)?,
+            Some(target) => {
+                let others = self.follow.iter().flat_map(Follow::living_others);
+                let others: Vec<u32> = others.collect();
+                self.descent.family(target, &others)?
+            }
             None => None,
         };
         let how = How {
@@ -301,7 +305,7 @@ impl Attached {
                 .take_warnings()
                 .into_iter()
                 .for_each(|warning| say(Note::Warning(warning)));
-            if !self.target_is_gone {
+            if !self.target_is_gone || self.has_living_others() {
                 self.follow_target(say);
             }
             self.look_at_rings(say);
@@ -315,11 +319,18 @@ impl Attached {
         }
     }
 
+    fn has_living_others(&self) -> bool {
+        let mut others = self.follow.iter().flat_map(Follow::living_others);
+        others.next().is_some()
+    }
+
     /// The processes whose tracepoints are wanted.
     fn followed(&self) -> Vec<u32> {
         self.descent.living().unwrap_or_else(|| {
             let target = self.follow.as_ref().filter(|_| !self.target_is_gone);
-            target.map(|it| it.process().pid()).into_iter().collect()
+            let target = target.map(|it| it.process().pid()).into_iter();
+            let others = self.follow.iter().flat_map(Follow::living_others);
+            target.chain(others).collect()
         })
     }
 
@@ -338,7 +349,9 @@ impl Attached {
     /// Whether somebody who is followed lives although the target has ended.
     fn is_followed_alive(&mut self) -> bool {
         let descends = self.descent.living().is_some_and(|pids| !pids.is_empty());
-        descends || self.pump.sdk().is_some_and(SdkRings::is_followed_alive)
+        descends
+            || self.has_living_others()
+            || self.pump.sdk().is_some_and(SdkRings::is_followed_alive)
     }
 
     fn look_at_mappings(&mut self, events: &[Event], say: &mut dyn FnMut(Note)) {

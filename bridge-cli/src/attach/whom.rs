@@ -1,6 +1,8 @@
 //! Whose events: the target from the options, and the filter that the kernel side applies.
 
+use std::collections::HashSet;
 use std::fs;
+use std::sync::Arc;
 
 use tracebraid_bpf::spec::{Filter, Spec};
 
@@ -86,6 +88,36 @@ pub(super) fn target(options: &Options) -> Result<(Option<Held>, Option<Process>
     Ok((None, Some(process)))
 }
 
+/// The further processes that are named.
+///
+/// # Errors
+/// One of them cannot be looked at; something is asked for that goes with one process only.
+pub(super) fn others(options: &Options) -> Result<Arc<[Process]>> {
+    let refused = |what: &str| {
+        let message = format!("several processes are named, and {what}");
+        Err(Error::new(ErrorKind::Usage, message).hint("name one process; run a bridge for each"))
+    };
+    if !options.others.is_empty() {
+        if options.via == Via::Ring || options.recorder.is_some() {
+            return refused("rings are read of one");
+        }
+        if options.thread.is_some() {
+            return refused("a thread (-t) is of one");
+        }
+    }
+    let mut seen = HashSet::new();
+    let pids = options.others.iter().filter(|pid| seen.insert(**pid));
+    let mut errors = Vec::new();
+    let mut opened = Vec::new();
+    for &pid in pids {
+        match Process::open(pid) {
+            Ok(process) => opened.push(process),
+            Err(error) => errors.push(error),
+        }
+    }
+    Error::several(errors).map_or(Ok(opened.into()), Err)
+}
+
 /// The process that a thread belongs to.
 fn process_of(tid: u32) -> Result<u32> {
     let missing = || Error::new(ErrorKind::Target, format!("there is no thread {tid}"));
@@ -106,7 +138,11 @@ pub(super) fn spec(options: &Options, process: Option<&Process>) -> Result<Spec>
     Ok(Spec {
         stacks,
         filter: Filter {
-            processes: process.map(Process::pid).into_iter().collect(),
+            processes: process
+                .map(Process::pid)
+                .into_iter()
+                .chain(options.others.iter().copied())
+                .collect(),
             threads: options.thread.into_iter().collect(),
             cpus: options.cpus.clone(),
             // Without a target the cgroup is it.
@@ -155,7 +191,7 @@ pub(super) fn rings(
     say: &mut dyn FnMut(Note),
 ) -> Result<(Option<SdkRings>, Way)> {
     // Whose a record in a ring is, is known by its thread; in which cgroup that was, by nobody.
-    if options.via == Via::Usdt || options.cgroup.is_some() {
+    if options.via == Via::Usdt || options.cgroup.is_some() || !options.others.is_empty() {
         return Ok((None, Way::default()));
     }
     let must = options.via == Via::Ring || options.recorder.is_some();

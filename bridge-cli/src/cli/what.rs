@@ -16,9 +16,15 @@ use super::values::{CpuList, cpu_list, seconds};
 
 #[derive(Debug, Args)]
 pub(super) struct WhatArgs {
-    /// The process to attach to
-    #[arg(short = 'p', visible_short_alias = 'x', long, value_name = "PID")]
-    pid: Option<u32>,
+    /// The process to attach to, or several: 71,72
+    #[arg(
+        short = 'p',
+        visible_short_alias = 'x',
+        long,
+        value_name = "PIDS",
+        value_delimiter = ','
+    )]
+    pid: Vec<u32>,
     #[command(flatten)]
     events: EventArgs,
     /// Probe definitions, one a line, as one would write them into uprobe_events
@@ -88,14 +94,17 @@ impl WhatArgs {
         }
         definitions.extend(events.take_definitions());
         let selectors = events.selectors()?;
-        if self.pid.is_some() && !self.command.is_empty() {
+        let mut pids = self.pid.into_iter();
+        let pid = pids.next();
+        if pid.is_some() && !self.command.is_empty() {
             return Err(Error::new(
                 ErrorKind::Usage,
                 "a process (-p) and a command (-- CMD) are given; one of them is the target",
             ));
         }
         Ok(attach::Options {
-            pid: self.pid,
+            pid,
+            others: pids.filter(|other| Some(*other) != pid).collect(),
             command: self.command,
             selectors,
             definitions,

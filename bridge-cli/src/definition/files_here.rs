@@ -3,7 +3,6 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -23,6 +22,8 @@ pub struct FilesHere {
     root: Option<PathBuf>,
     /// The files that the target runs, as it calls them.
     mapped: Vec<PathBuf>,
+    /// Of those the ones that are gone from under their names, and where they are to be had.
+    replaced: HashMap<PathBuf, PathBuf>,
     opened: RefCell<HashMap<String, Rc<dyn Binary>>>,
 }
 
@@ -59,21 +60,28 @@ impl FilesHere {
         };
         // Of a process that has ended nothing is known; that is told by whoever attaches.
         let mappings = process.mappings().unwrap_or_default();
-        let mut mapped: Vec<PathBuf> = mappings
-            .iter()
-            .filter(|mapping| mapping.executable)
-            .map(|mapping| PathBuf::from(OsStr::from_bytes(&mapping.name)))
-            .collect();
+        let mut mapped = Vec::new();
+        let mut replaced = HashMap::new();
+        for mapping in mappings.iter().filter(|mapping| mapping.executable) {
+            let (name, place) = process.name_of(mapping);
+            replaced.extend(place.map(|place| (name.clone(), place)));
+            mapped.push(name);
+        }
         mapped.dedup();
         FilesHere {
             root: Some(format!("/proc/{}/root", process.pid()).into()),
             mapped,
+            replaced,
             ..FilesHere::default()
         }
     }
 
-    /// Where this process finds the file that a path means: below the target's root if it is there.
+    /// Where this process finds the file that a path means: the one that the target runs although it was removed
+    /// or replaced, else below the target's root if it is there.
     pub fn place(&self, path: &str) -> PathBuf {
+        if let Some(place) = self.replaced.get(Path::new(path)) {
+            return place.clone();
+        }
         if let (Some(root), Some(below)) = (&self.root, path.strip_prefix('/')) {
             let inside = root.join(below);
             if inside.exists() {
@@ -196,11 +204,14 @@ impl Binary for BinaryHere {
     }
 
     fn functions(&self, name: &str) -> Vec<(u64, u64)> {
-        let mut found: Vec<(u64, u64)> = self
-            .all()
-            .0
-            .iter()
-            .filter(|function| function.is_called(name))
+        let called = || {
+            let functions = self.all().0.iter();
+            functions.filter(|function| function.is_called(name))
+        };
+        // Of several versions that one is meant which programs are linked with today.
+        let has_new = called().any(|function| !function.is_old());
+        let mut found: Vec<(u64, u64)> = called()
+            .filter(|function| !has_new || name.contains('@') || !function.is_old())
             .map(|function| (function.offset, function.size))
             .collect();
         found.sort_unstable();
@@ -305,11 +316,44 @@ impl Binary for BinaryHere {
 
     fn implementations(&self, symbol: &str) -> Option<Vec<String>> {
         let binary = self.opened.as_ref().ok()?;
-        let shown = self.all().0.iter().map(Function::shown);
-        binary.is_indirect(symbol).then(|| {
-            let related = shown.filter(|name| name.contains(symbol));
-            related.map(str::to_owned).collect()
-        })
+        let (address, size) = binary.chooser(symbol)?;
+        let code = binary.code(address, size).unwrap_or_default();
+        let chosen = instructions::addresses_taken(&code, address);
+        let functions = self.all().0.iter();
+        let mut names: Vec<String> = functions
+            .filter(|function| chosen.contains(&function.address))
+            .map(|function| function.shown().to_owned())
+            .collect();
+        names.sort();
+        names.dedup();
+        if names.is_empty() {
+            // Code for one address does not say them so.
+            let related = self.all().0.iter().map(Function::shown);
+            names = related
+                .filter(|name| name.contains(symbol))
+                .map(str::to_owned)
+                .collect();
+        }
+        Some(names)
+    }
+
+    fn libraries_with(&self, name: &str) -> Vec<String> {
+        let needed = self.opened.as_ref().map(target::Binary::needed);
+        let needed = needed.unwrap_or_default().into_iter();
+        let has_it = |library: &String| {
+            let mut places = DIRECTORIES.iter();
+            let place = places.find_map(|directory| {
+                let place = Path::new(directory).join(library);
+                target::Binary::open(&place).ok()
+            });
+            let functions = place.map(|binary| binary.functions()).unwrap_or_default();
+            functions.iter().any(|function| function.is_called(name))
+        };
+        needed.filter(has_it).collect()
+    }
+
+    fn moves_its_stacks(&self) -> bool {
+        self.opened.as_ref().is_ok_and(target::Binary::is_of_go)
     }
 
     fn usdt(&self, provider: &Glob, name: &Glob) -> Vec<UsdtSite> {

@@ -164,9 +164,13 @@ pub trait Binary {
     fn types(&self) -> &dyn Types;
     /// A type's name, as the program's language writes it.
     fn type_name(&self, id: TypeId) -> String;
-    /// Names that resemble an indirect function's, among which its implementations are; `None` where the
-    /// symbol is that of no indirect function.
+    /// The functions that an indirect function may choose, as far as its code says; `None` where the symbol is
+    /// that of no indirect function.
     fn implementations(&self, symbol: &str) -> Option<Vec<String>>;
+    /// The libraries among those that it is linked with which have a function of this name.
+    fn libraries_with(&self, name: &str) -> Vec<String>;
+    /// Whether the program moves its stacks while it runs, with the return addresses on them.
+    fn moves_its_stacks(&self) -> bool;
     /// The places of USDT probes, other than tracepoints of the SDK, whose provider and name match.
     fn usdt(
         &self,

@@ -62,6 +62,13 @@ pub(super) fn read<'a>(
         Some(why) => Some(why),
         None => binary.obstacle(offset.offset),
     };
+    let obstacle = obstacle.or_else(|| {
+        (is_return && binary.moves_its_stacks()).then(|| {
+            "it is a Go program, which moves its stacks: a return that is probed would crash it; probe the \
+             function's entry"
+                .to_owned()
+        })
+    });
     parse.index = 0;
     // Anything but `:` beside the letter makes the kernel overlook the name.
     let given = match command[1..].strip_prefix(':') {
@@ -138,7 +145,13 @@ impl<'t> Written<'t> {
         if place.starts_with(|c: char| c.is_ascii_digit()) {
             return None;
         }
-        Some(match place.find('+') {
+        // Operators of C++ have a `+` in their names.
+        let is_operator = |before: &str| {
+            let before = before.strip_suffix('+').unwrap_or(before);
+            before.ends_with("operator")
+        };
+        let mut signs = place.match_indices('+').map(|(at, _)| at);
+        Some(match signs.find(|&at| !is_operator(&place[..at])) {
             Some(at) => place.split_at(at),
             None => (place, ""),
         })
@@ -255,8 +268,11 @@ fn symbol_in(
                 ));
                 return parse.fail(base, Code::NoSuchSymbol, Errno::Enoent);
             }
+            let libraries = binary.libraries_with(symbol);
             let near = binary.similar_functions(symbol);
-            if let Some(suggestion) = nearest::suggestion(&near) {
+            if !libraries.is_empty() {
+                parse.remark(format!("{symbol} is in {}", libraries.join(" and in ")));
+            } else if let Some(suggestion) = nearest::suggestion(&near) {
                 parse.remark(suggestion);
             }
             parse.fail(base, Code::NoSuchSymbol, Errno::Enoent)

@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::Probe;
 use crate::filter::{Hits, Machine, ProbeFilter, Refusals};
 use crate::source::decode::Decoder;
-use crate::target::{Binary, Process};
+use crate::target::{Binary, Process, shows_returns_to_seccomp};
 use crate::tracefs::Tracefs;
 use crate::tracefs::symbols::Symbols;
 
@@ -186,6 +186,13 @@ impl Resolver {
                     definition.group, definition.event
                 ));
             }
+            if definition.is_return && may_be_killed_by_return(target) {
+                warnings.push(format!(
+                    "{}:{}: the target's seccomp filter sees the system call by which functions return on this \
+                     kernel while their return is probed, and may end the process",
+                    definition.group, definition.event
+                ));
+            }
             resolved.warnings.extend(warnings);
             let id = resolved.add(&mut self.next, decoder, Vec::new());
             resolved.spec.user.push(UserProbe {
@@ -256,6 +263,11 @@ fn set_filter(
 ) -> Option<Error> {
     let why = resolved.filter(id, what, filter?).err()?;
     Some(not_in_kernel(&text, what, &why))
+}
+
+/// Whether the target makes some system calls only, and a return probe adds one here.
+fn may_be_killed_by_return(target: Option<&Process>) -> bool {
+    shows_returns_to_seccomp() && target.is_some_and(|target| target.has_seccomp().unwrap_or(false))
 }
 
 /// The file that a path means, as the definitions were judged by it.

@@ -18,13 +18,14 @@ mod recorded;
 mod resolved;
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use tracebraid_wire::kind::FieldKind;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::selector::{Scope, Selector};
 use crate::source::sdk_ring::Listed;
-use crate::target::{Binary, FileId, Process, Tracepoint};
+use crate::target::{Binary, FileId, Process, Scan, Tracepoint};
 
 pub use resolved::Resolved;
 
@@ -45,6 +46,8 @@ pub struct Resolver {
     /// By selector: it means the kernel's tracepoints and nothing in files that come later.
     of_kernel: Vec<bool>,
     has_target: bool,
+    /// Further processes, whose files are looked into as well.
+    others: Arc<[Process]>,
     /// The target's own tracepoints come through its rings or not at all.
     rings_only: bool,
     /// Tracepoints that the target makes at run time can be had.
@@ -83,6 +86,7 @@ impl Resolver {
             selectors,
             written: written.to_vec(),
             has_target,
+            others: Arc::new([]),
             rings_only: false,
             may_make: false,
             target_makes: false,
@@ -93,6 +97,11 @@ impl Resolver {
             filters_here: false,
             next: 0,
         })
+    }
+
+    /// Further processes whose files are looked into, as the target's are.
+    pub fn also_of(&mut self, others: Arc<[Process]>) {
+        self.others = others;
     }
 
     /// Whether the target's own tracepoints are to come through its rings, whether it has any yet or not.
@@ -333,7 +342,19 @@ impl Resolver {
         if !needed {
             return Ok(Vec::new());
         }
-        let scan = process.binaries()?;
+        let mut scan = match process.binaries() {
+            // The others go on without it.
+            Err(_) if !self.others.is_empty() && !process.is_alive() => Scan::default(),
+            scan => scan?,
+        };
+        for other in self.others.iter() {
+            // What one has ended with is of no use.
+            let Ok(its) = other.binaries() else { continue };
+            let known: HashSet<FileId> = scan.binaries.iter().map(Binary::id).collect();
+            let new = its.binaries.into_iter();
+            scan.binaries
+                .extend(new.filter(|binary| !known.contains(&binary.id())));
+        }
         for (path, error) in &scan.unreadable {
             resolved
                 .warnings

@@ -64,8 +64,34 @@ impl Names {
             .symbolizer
             .symbolize_single(&source, Input::FileOffset(offset));
         match found.ok()? {
-            Symbolized::Sym(symbol) => Some(self.nested(&symbol)),
+            Symbolized::Sym(symbol) => {
+                let mut names = self.nested(&symbol);
+                if let Some(around) = names.last_mut() {
+                    self.complete(around, module, offset);
+                }
+                Some(names)
+            }
             Symbolized::Unknown(_) => None,
+        }
+    }
+
+    /// Debug information has the bare name of what only its own file can call, such as a function in a namespace
+    /// without a name; the symbol says where it belongs.
+    fn complete(&self, name: &mut Name, module: &Module, offset: u64) {
+        if name.text.contains("::") {
+            return;
+        }
+        let Some(path) = module.path() else { return };
+        let mut elf = Elf::new(path);
+        elf.debug_syms = false;
+        let source = Source::Elf(elf);
+        let found = self
+            .symbolizer
+            .symbolize_single(&source, Input::FileOffset(offset));
+        if let Ok(Symbolized::Sym(symbol)) = found
+            && symbol.name.contains(&format!("::{}", name.text))
+        {
+            name.text = (*symbol.name).into();
         }
     }
 

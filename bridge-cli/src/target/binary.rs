@@ -222,9 +222,22 @@ impl Binary {
         functions::read(&self.image, debug_file.as_ref())
     }
 
-    /// Whether a symbol only chooses an implementation (see [`functions`]): it runs once, not at each call.
-    pub fn is_indirect(&self, symbol: &str) -> bool {
-        functions::is_indirect(&self.image, symbol)
+    /// Where the code is of a symbol that only chooses an implementation, and how many bytes: it runs once, not at
+    /// each call. `None` for any other symbol.
+    pub fn chooser(&self, symbol: &str) -> Option<(u64, u64)> {
+        functions::chooser(&self.image, symbol)
+    }
+
+    /// Whether it is a program written in Go, whose stacks move.
+    pub fn is_of_go(&self) -> bool {
+        [".gopclntab", ".note.go.buildid"]
+            .into_iter()
+            .any(|name| self.image.sections_named(name).next().is_some())
+    }
+
+    /// The libraries that it is linked with, as it calls them.
+    pub fn needed(&self) -> Vec<String> {
+        functions::needed(&self.image).unwrap_or_default()
     }
 
     /// Its debugging sections, or those of its separate debug file.

@@ -34,6 +34,7 @@ mod operand;
 mod process;
 mod process_end;
 mod sdk;
+mod uretprobe_call;
 mod usdt;
 
 pub use argument::{Argument, ArgumentType};
@@ -47,6 +48,7 @@ pub use maps::{Mapping, parse_maps};
 pub use process::{Process, Scan, Thread};
 pub use process_end::ProcessEnd;
 pub use sdk::{SdkTables, Site, Tracepoint, TracepointField, TracepointLocation};
+pub(crate) use uretprobe_call::is_filtered as shows_returns_to_seccomp;
 pub use usdt::{Attachable, Semaphore, UsdtLocation, UsdtNotes, UsdtProbe, Warning};
 
 /// Bytes of a file as text: UTF-8 as it is, every other byte as `\xff`, so that two names that differ

@@ -45,7 +45,7 @@ pub struct Thread {
 }
 
 /// The binaries of a process.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Scan {
     /// Those with tracepoints or probes, each file once, the program first, then by address.
     pub binaries: Vec<Binary>,
@@ -167,9 +167,13 @@ impl Process {
         std::fs::read_link(self.at("exe")).unwrap_or_default()
     }
 
-    /// Whether system calls of the process are filtered (`Seccomp: 2`).
-    pub fn has_seccomp_filter(&self) -> Result<bool> {
-        Ok(status_numbers(&self.read("status")?, "Seccomp:").first() == Some(&2))
+    /// Whether seccomp lets the process make some system calls only.
+    ///
+    /// # Errors
+    /// Those of looking at the process.
+    pub fn has_seccomp(&self) -> Result<bool> {
+        let modes = status_numbers(&self.read("status")?, "Seccomp:");
+        Ok(modes.first().is_some_and(|mode| *mode != 0))
     }
 
     /// Its threads at this moment, by number.
@@ -238,6 +242,25 @@ impl Process {
     pub(crate) fn file_of(&self, mapping: &Mapping) -> (PathBuf, Option<File>) {
         let (name, opened) = MappedFile::of(self, mapping).open();
         (name.path, opened.ok())
+    }
+
+    /// What the file of one of its mappings is called. Where another file, or none, is there under that name by
+    /// now: a path that leads to the one that is mapped, as long as the process maps it.
+    pub fn name_of(&self, mapping: &Mapping) -> (PathBuf, Option<PathBuf>) {
+        let file = MappedFile::of(self, mapping);
+        let (name, _) = file.open();
+        let place = name.deleted.then(|| {
+            let range = &mapping.range;
+            let directory = format!("/proc/{}", self.pid);
+            // Whoever may not follow links to mappings may follow this one.
+            let program = PathBuf::from(format!("{directory}/exe"));
+            let is_program = std::fs::metadata(&program).is_ok_and(|it| it.ino() == mapping.inode);
+            match is_program {
+                true => program,
+                false => format!("{directory}/map_files/{:x}-{:x}", range.start, range.end).into(),
+            }
+        });
+        (name.path, place)
     }
 
     /// The files that it maps executable, each opened and read once.

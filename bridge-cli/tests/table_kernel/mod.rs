@@ -318,6 +318,14 @@ impl Binary for TableBinary {
         None
     }
 
+    fn libraries_with(&self, _name: &str) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn moves_its_stacks(&self) -> bool {
+        false
+    }
+
     fn usdt(&self, _provider: &Glob, _name: &Glob) -> Vec<UsdtSite> {
         Vec::new()
     }
