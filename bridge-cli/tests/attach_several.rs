@@ -1,125 +1,202 @@
-//! Several processes named at once: events of each, and of nobody else.
+//! `-p PID,PID`: several processes, whose events come in one stream.
 
+mod ring_program;
+mod ring_stream;
 mod support;
 
-use std::collections::BTreeMap;
+use nix::sys::signal::Signal;
+use ring_program::{Program, seq, tid};
+use ring_stream::times_are_in_order;
+use support::{Attached, Ran, Target, bpf_test, build, pid_of, run_bridge, test};
 
-use support::{Attached, Target, bpf_test, build, pid_of, run_bridge, test};
-
-/// Three programs that hit a tracepoint, of which the last is not named.
-fn targets(ticks: &str) -> [Target; 3] {
-    [0; 3].map(|_| Target::start("ticker", &[ticks, "0"]))
-}
-
-fn list(targets: &[Target; 3]) -> String {
-    format!("{},{}", targets[0].pid, targets[1].pid)
-}
-
-/// How many of these lines are of each process.
-fn by_process<'a>(lines: impl IntoIterator<Item = &'a str>) -> BTreeMap<u32, usize> {
-    let mut counts = BTreeMap::new();
-    for line in lines {
-        *counts.entry(pid_of(line).parse().unwrap()).or_insert(0) += 1;
-    }
-    counts
-}
+const CALL: &str = "syscalls:sys_enter_getppid";
 
 fn main() {
+    ring_program::run_if_asked();
     support::run(vec![
-        bpf_test("events_of_each_come_until_the_last_has_ended", || {
-            let targets = targets("20");
-            let file = build("ticker").display().to_string();
-            let probe = format!("p:call {file}:tick i=%di:s64");
-            let pids = list(&targets);
-            let sleeps = "syscalls:sys_enter_clock_nanosleep";
-            let args = ["-p", &pids, "-e", "demo:tick", "-e", &probe, "-e", sleeps];
-            let bridge = Attached::start(&args);
-            let [first, second, third] = targets;
-            let named = BTreeMap::from([(first.pid, 20), (second.pid, 20)]);
-            // One after the other: that the first has ended ends nothing.
-            for target in [first, third, second] {
-                target.go();
-                target.finish();
+        test(
+            "events_of_several_come_in_one_stream_until_the_last_of_them_ends",
+            || {
+                let mut first = Program::start("ticks 30");
+                let mut second = Program::start("locked 30");
+                let pids = [first.pid, second.pid];
+                let attached = attach(&pids, &["-e", "app:tick", "--via", "ring"]);
+                for _ in 0..3 {
+                    assert_eq!(first.ask("go"), "done");
+                    assert_eq!(second.ask("go"), "done");
+                }
+                first.finish();
+                assert_eq!(second.ask("go"), "done");
+                second.finish();
+                let ran = attached.finish();
+                assert_eq!(ran.status, 0, "{}", ran.err);
+                assert_eq!(
+                    seqs_of(&ran, pids[0]),
+                    (0..90).collect::<Vec<u64>>(),
+                    "{}",
+                    ran.err
+                );
+                assert_eq!(
+                    seqs_of(&ran, pids[1]),
+                    (0..120).collect::<Vec<u64>>(),
+                    "{}",
+                    ran.err
+                );
+                assert_eq!(ran.row("app:tick")[..2], ["210", "210"]);
+                times_are_in_order(&ran);
+            },
+        ),
+        test(
+            "all_that_cannot_be_attached_to_are_named_and_nothing_is",
+            || {
+                let program = Program::start("ticks 3");
+                // Above the largest number that a process can have.
+                let pids = format!("4194305,{},4194306", program.pid);
+                let ran = run_bridge(&["attach", "-p", &pids, "-e", "app:*"]);
+                assert_eq!(ran.status, 3, "{}", ran.err);
+                for missing in ["no process 4194305", "no process 4194306"] {
+                    assert!(ran.err.contains(missing), "{}", ran.err);
+                }
+                program.finish();
+            },
+        ),
+        bpf_test(
+            "what_one_of_them_has_no_rings_for_comes_from_all_through_usdt",
+            || {
+                for (second, why) in [
+                    ("outsider", "has not called tracebraid::init()"),
+                    ("threadless", "starts no helper thread"),
+                ] {
+                    let mut first = Program::start("ticks 20");
+                    let mut second = Program::start(second);
+                    let pids = [first.pid, second.pid];
+                    let attached = attach(&pids, &["-e", "app:tick"]);
+                    assert_eq!(first.ask("go"), "done");
+                    assert_eq!(second.ask("go 20"), "done");
+                    let ran = attached.stop(Signal::SIGINT);
+                    assert!(ran.err.contains(why), "{}", ran.err);
+                    for pid in pids {
+                        assert_eq!(
+                            seqs_of(&ran, pid),
+                            (0..20).collect::<Vec<u64>>(),
+                            "{}",
+                            ran.err
+                        );
+                    }
+                    first.finish();
+                    second.finish();
+                }
+            },
+        ),
+        bpf_test(
+            "probes_and_events_of_the_kernel_are_of_those_that_are_named",
+            || {
+                let targets = ["10", "11", "12"].map(|count| Target::start("calls", &[count]));
+                let pids = [targets[2].pid, targets[0].pid];
+                let attached = attach(&pids, &["-e", "demo:before", "-e", CALL]);
+                targets.iter().for_each(Target::go);
+                let ran = attached.finish();
+                assert_eq!(ran.status, 0, "{}", ran.err);
+                for event in ["demo:before", CALL] {
+                    let count = |target: &Target| {
+                        let pid = target.pid.to_string();
+                        let mut events = ran.events(event);
+                        events.retain(|line| pid_of(line) == pid);
+                        events.len()
+                    };
+                    assert_eq!(
+                        [0, 1, 2].map(|it| count(&targets[it])),
+                        [10, 0, 12],
+                        "{}",
+                        ran.err
+                    );
+                }
+                targets.into_iter().for_each(|target| drop(target.finish()));
+            },
+        ),
+        bpf_test("children_of_each_are_followed", || {
+            let mut programs = ["insider", "insider"].map(Program::start);
+            let pids = [0, 1].map(|index| programs[index].pid);
+            let attached = attach(&pids, &["-e", "app:tick", "-e", CALL, "--follow"]);
+            let mut families = Vec::new();
+            for program in &mut programs {
+                program.tell("family 2 10");
+                families.extend([program.line(), program.line()]);
+                assert_eq!(program.line(), "done");
             }
-            let ran = bridge.finish();
-            for event in ["demo:tick", "uprobes:call", sleeps] {
-                assert_eq!(by_process(ran.events(event)), named, "{event}: {}", ran.err);
+            let ran = attached.stop(Signal::SIGINT);
+            for pid in families {
+                let pid: u32 = pid.parse().unwrap();
+                assert_eq!(seqs_of(&ran, pid).len(), 10, "{pid}: {}", ran.err);
+                let calls = ran.events(CALL).into_iter().filter(|line| tid(line) == pid);
+                assert_eq!(calls.count(), 10, "{pid}: {}", ran.err);
             }
+            programs.into_iter().for_each(Program::finish);
         }),
         bpf_test("a_library_that_one_of_them_loads_later_is_attached", || {
             let library = build("plug.so").display().to_string();
             let waits = Target::start("ticker", &["1", "0"]);
             let loads = Target::start("loader", &[&library]);
-            let pids = format!("{},{}", waits.pid, loads.pid);
-            let bridge = Attached::start(&["-p", &pids, "-e", "usdt:*:demo:plug"]);
-            let pid = loads.pid;
+            let attached = attach(&[waits.pid, loads.pid], &["-e", "usdt:*:demo:plug"]);
+            let pid = loads.pid.to_string();
             loads.go();
             loads.finish();
             waits.go();
             waits.finish();
-            let ran = bridge.finish();
-            let hits = by_process(ran.events("demo:plug"));
-            assert_eq!(
-                hits.keys().collect::<Vec<_>>(),
-                [&pid],
-                "{}{}",
-                ran.out,
-                ran.err
-            );
+            let ran = attached.finish();
+            let hits = ran.events("demo:plug");
+            assert!(!hits.is_empty(), "{}", ran.err);
+            assert!(hits.iter().all(|line| pid_of(line) == pid), "{}", ran.out);
         }),
         bpf_test("hits_of_all_of_them_are_counted_together", || {
-            let targets = targets("30");
-            let pids = list(&targets);
-            let bridge = Attached::start_stat(&["-p", &pids, "-e", "demo:tick"]);
+            let targets = ["30", "31", "32"].map(|count| Target::start("ticker", &[count, "0"]));
+            let pids = format!("{},{}", targets[0].pid, targets[1].pid);
+            let file = build("ticker").display().to_string();
+            let probe = format!("p:call {file}:tick");
+            let stat = Attached::start_stat(&["-p", &pids, "-e", "demo:tick", "-e", &probe]);
             for target in targets {
                 target.go();
                 target.finish();
             }
-            let ran = bridge.finish();
+            let ran = stat.finish();
             let last = ran.out.lines().rfind(|line| line.starts_with('{'));
             let total: serde_json::Value = serde_json::from_str(last.unwrap()).unwrap();
-            assert_eq!(total["probes"][0]["hits"], 60, "{}{}", ran.out, ran.err);
-        }),
-        bpf_test("children_of_each_are_followed", || {
-            let families = [0; 2].map(|_| Target::start("family", &["3"]));
-            let pids = format!("{},{}", families[0].pid, families[1].pid);
-            let bridge = Attached::start(&["--follow", "-p", &pids, "-e", "demo:who"]);
-            let parents = [families[0].pid, families[1].pid];
-            for family in families {
-                family.go();
-                family.finish();
+            for probe in total["probes"].as_array().unwrap() {
+                assert_eq!(probe["hits"], 61, "{}{}", ran.out, ran.err);
             }
-            let ran = bridge.finish();
-            let all = ran.events("demo:who");
-            assert_eq!(all.len(), 24, "{}{}", ran.out, ran.err);
-            // A thread's number is its own; a child's that shares its parent's memory as well.
-            let counts = by_process(all);
-            assert!(parents.iter().all(|pid| counts[pid] == 3), "{}", ran.out);
         }),
-        test("what_goes_with_one_process_only_is_refused", || {
-            let targets = targets("1");
-            let pids = list(&targets);
-            let tid = targets[0].pid.to_string();
-            for (args, status, said) in [
-                (&["--via", "ring"][..], 2, "rings are read of one"),
-                (&["--flight-recorder"], 2, "rings are read of one"),
-                (&["-t", &tid], 2, "a thread (-t) is of one"),
-            ] {
-                let all = [&["attach", "-p", &pids, "-e", "demo:tick"], args].concat();
-                let ran = run_bridge(&all);
-                assert_eq!(ran.status, status, "{args:?}: {}", ran.err);
-                assert!(ran.err.contains(said), "{args:?}: {}", ran.err);
-            }
-            let gone = format!("{},4294967295,4294967294", targets[0].pid);
-            let ran = run_bridge(&["attach", "-p", &gone, "-e", "demo:tick"]);
-            assert_eq!(ran.status, 3, "{}", ran.err);
+        bpf_test("a_thread_may_be_of_any_of_them", || {
+            let targets = ["5", "6"].map(|count| Target::start("calls", &[count]));
+            let pids = [targets[0].pid, targets[1].pid];
+            let tid = pids[1].to_string();
+            let attached = attach(&pids, &["-e", "demo:before", "-t", &tid]);
+            targets.iter().for_each(Target::go);
+            let ran = attached.finish();
+            assert_eq!(ran.events("demo:before").len(), 6, "{}", ran.err);
             assert!(
-                ran.err.contains("4294967295") && ran.err.contains("4294967294"),
+                ran.out.lines().all(|line| pid_of(line) == tid),
                 "{}",
-                ran.err
+                ran.out
             );
-            let ran = run_bridge(&["attach", "-p", "1,x", "-e", "demo:tick"]);
-            assert_eq!(ran.status, 2, "{}", ran.err);
+            targets.into_iter().for_each(|target| drop(target.finish()));
+            let ran = run_bridge(&["attach", "-p", &own(), "-t", "1", "-e", "demo:before"]);
+            assert!(ran.err.contains("is no thread of process"), "{}", ran.err);
         }),
-    ]);
+    ])
+}
+
+fn own() -> String {
+    std::process::id().to_string()
+}
+
+fn attach(pids: &[u32], more: &[&str]) -> Attached {
+    let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+    Attached::start(&[&["-p", &pids.join(",")], more].concat())
+}
+
+/// The `seq` of each tick of a thread.
+fn seqs_of(ran: &Ran, thread: u32) -> Vec<u64> {
+    let lines = ran.events("app:tick").into_iter();
+    let own = lines.filter(|line| tid(line) == thread);
+    own.map(seq).collect()
 }

@@ -14,6 +14,7 @@ use bridge::resolve::definitions::Written;
 use bridge::selector::Selector;
 use bridge::source::Rings;
 use bridge::source::bpf_ring::{BpfRings, How};
+use bridge::target::Targets;
 use generated_filter::{Of, Random, filter};
 use support::bpf_test;
 use tracebraid_bpf::spec::{Filter, Spec};
@@ -115,7 +116,7 @@ struct Given {
 /// Which thread's events count: tests run one after the other, each in a thread of its own.
 fn attached(mut resolver: Resolver, here: bool) -> (BpfRings, Vec<String>) {
     resolver.filter_here(here);
-    let resolved = resolver.resolve(None, &[]).unwrap();
+    let resolved = resolver.resolve(&Targets::default(), &[]).unwrap();
     assert_eq!(resolved.spec.hits.is_empty(), here, "who evaluates");
     let spec = Spec {
         filter: Filter {

@@ -188,7 +188,7 @@ fn raw() {
 /// The same of the bridge's own source, in nanoseconds.
 fn of_the_source() {
     let mut program = Program::start("crowd 6");
-    let (mut rings, errors) = SdkRings::of(program.pid, &Filter::default(), How::default());
+    let (mut rings, errors) = SdkRings::of(&[program.pid], &Filter::default(), How::default());
     assert!(errors.is_empty(), "{errors:?}");
     let listed = rings.listed();
     let words = listed.iter().find(|point| point.name == "words").unwrap();

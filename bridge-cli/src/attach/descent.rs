@@ -1,4 +1,4 @@
-//! Whom the kernel side is asked about where children are followed: the target and all that descends from it.
+//! Whom the kernel side is asked about where children are followed: the targets and all that descends from them.
 //!
 //! The set of them lives in the kernel ([`Family`]), which takes each child in before it runs. It is made when
 //! the first session is started: application events that come through rings need none, and no right for it.
@@ -33,14 +33,14 @@ impl Descent {
     ///
     /// # Errors
     /// Those of [`Family::of`].
-    pub(super) fn family(&mut self, target: u32, others: &[u32]) -> Result<Option<Arc<Family>>> {
-        if self.wanted && self.family.is_none() {
-            let family = Family::of(target)?;
-            for &other in others {
-                family.add(other)?;
+    pub(super) fn family(&mut self, targets: &[u32]) -> Result<Option<Arc<Family>>> {
+        if let (true, None, [first, others @ ..]) = (self.wanted, &self.family, targets) {
+            let family = Family::of(*first)?;
+            for &target in others {
+                family.add(target)?;
             }
             // Children that they had before. What these fork while they are taken in is found by the next look.
-            let mut known = [&[target], others].concat();
+            let mut known = targets.to_vec();
             loop {
                 let mut found = descendants(&known);
                 found.retain(|pid| !known.contains(pid));
@@ -73,7 +73,9 @@ impl Descent {
         let left_out = self.family.as_ref()?.left_out();
         let new = left_out - std::mem::replace(&mut self.said, left_out);
         (new != 0).then(|| {
-            format!("{new} children are not followed: the target has too many processes at a time")
+            format!(
+                "{new} children are not followed: the targets have too many processes at a time"
+            )
         })
     }
 }

@@ -1,17 +1,16 @@
-//! Files that the target maps after it was attached: a library loaded by `dlopen`, a program after exec.
+//! Files that a target maps after it was attached: a library loaded by `dlopen`, a program after exec.
 //!
 //! The list of mappings is read every quarter of a second. Only where a file is executable in it that was
 //! not there before are files opened and selectors resolved again. A file that is attached already needs
 //! nothing: the kernel places its probes, and raises its semaphores, whenever it is mapped anew.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::Result;
 use crate::resolve::{Resolved, Resolver};
 use crate::source::sdk_ring::Listed;
-use crate::target::Process;
+use crate::target::Targets;
 
 /// How often the mappings are looked at.
 const EVERY: Duration = Duration::from_millis(250);
@@ -22,29 +21,22 @@ type File = ((u32, u32), u64);
 /// See the module's page.
 #[derive(Debug)]
 pub(super) struct Follow {
-    process: Process,
-    /// Further processes that are followed likewise.
-    others: Arc<[Process]>,
+    targets: Targets,
     resolver: Resolver,
-    mapped: HashSet<File>,
+    mapped: HashSet<(u32, File)>,
     next: Instant,
 }
 
 impl Follow {
-    /// Follows a process, and others, that are about to be resolved by `resolver`.
+    /// Follows processes that are about to be resolved by `resolver`.
     ///
     /// # Errors
-    /// Those of looking at the process.
-    pub(super) fn new(
-        process: Process,
-        others: Arc<[Process]>,
-        resolver: Resolver,
-    ) -> Result<Follow> {
+    /// Those of looking at them.
+    pub(super) fn new(targets: Targets, resolver: Resolver) -> Result<Follow> {
         // Before files are resolved: what is mapped in between is looked at again, never overlooked.
-        let mapped = mapped(&process, &others)?;
+        let mapped = mapped(&targets)?;
         Ok(Follow {
-            process,
-            others,
+            targets,
             resolver,
             mapped,
             next: Instant::now() + EVERY,
@@ -56,7 +48,7 @@ impl Follow {
     /// # Errors
     /// Those of [`Resolver::resolve`].
     pub(super) fn first(&mut self, listed: &[Listed]) -> Result<Resolved> {
-        self.resolver.resolve(Some(&self.process), listed)
+        self.resolver.resolve(&self.targets, listed)
     }
 
     /// What is wanted of tracepoints that the target makes later.
@@ -70,7 +62,7 @@ impl Follow {
     /// Those of [`Resolver::resolve_later`].
     pub(super) fn fall_back(&mut self) -> Result<Resolved> {
         self.resolver.fall_back_to_probes();
-        self.resolver.resolve_later(&self.process, &[])
+        self.resolver.resolve_later(&self.targets, &[])
     }
 
     /// Resolves the selectors among what regions list.
@@ -78,26 +70,20 @@ impl Follow {
         self.resolver.resolve_listed(listed)
     }
 
-    /// The process.
-    pub(super) fn process(&self) -> &Process {
-        &self.process
+    /// The processes.
+    pub(super) fn targets(&self) -> &Targets {
+        &self.targets
     }
 
-    /// Whether the process still runs, or one of the others.
+    /// Whether one of them still runs.
     pub(super) fn is_alive(&self) -> bool {
-        self.process.is_alive() || self.others.iter().any(Process::is_alive)
-    }
-
-    /// The others that still run.
-    pub(super) fn living_others(&self) -> impl Iterator<Item = u32> {
-        let living = self.others.iter().filter(|process| process.is_alive());
-        living.map(Process::pid)
+        self.targets.living().next().is_some()
     }
 
     /// What is new, when it is time to look; `None` where there is nothing or it is too early.
     ///
     /// # Errors
-    /// Those of looking at the process. That it has ended is none.
+    /// Those of looking at the processes. That one has ended is none.
     pub(super) fn look(
         &mut self,
         listed: impl FnOnce() -> Vec<Listed>,
@@ -115,11 +101,11 @@ impl Follow {
     }
 
     fn changed(&mut self, listed: impl FnOnce() -> Vec<Listed>) -> Result<Option<Resolved>> {
-        let mapped = mapped(&self.process, &self.others)?;
+        let mapped = mapped(&self.targets)?;
         if mapped.is_subset(&self.mapped) {
             return Ok(None);
         }
-        let resolved = self.resolver.resolve_later(&self.process, &listed())?;
+        let resolved = self.resolver.resolve_later(&self.targets, &listed())?;
         self.mapped.extend(mapped);
         Ok(if resolved.is_empty() && resolved.warnings.is_empty() {
             None
@@ -129,18 +115,18 @@ impl Follow {
     }
 }
 
-fn mapped(process: &Process, others: &[Process]) -> Result<HashSet<File>> {
-    let mut mappings = match process.mappings() {
-        Err(_) if !process.is_alive() && !others.is_empty() => Vec::new(),
-        mappings => mappings?,
-    };
-    for other in others {
-        // One that has ended has nothing any more.
-        mappings.extend(other.mappings().unwrap_or_default());
+/// What each of them maps. One that has ended while others live maps nothing.
+fn mapped(targets: &Targets) -> Result<HashSet<(u32, File)>> {
+    let mut all = HashSet::new();
+    for process in targets.iter() {
+        let mappings = match process.mappings() {
+            Ok(mappings) => mappings,
+            Err(_) if !process.is_alive() && targets.living().next().is_some() => continue,
+            Err(error) => return Err(error),
+        };
+        let code = mappings.iter().filter(|mapping| mapping.executable);
+        let pid = process.pid();
+        all.extend(code.map(|mapping| (pid, (mapping.device, mapping.inode))));
     }
-    Ok(mappings
-        .into_iter()
-        .filter(|mapping| mapping.executable)
-        .map(|mapping| (mapping.device, mapping.inode))
-        .collect())
+    Ok(all)
 }

@@ -30,6 +30,14 @@ impl Attached {
         self.resolve_unknown(say);
     }
 
+    /// Reads what regions list by now, and resolves what is new.
+    pub(super) fn look_through(&mut self, say: &mut dyn FnMut(Note)) {
+        if let Some(rings) = self.pump.sdk() {
+            rings.look_through();
+        }
+        self.resolve_unknown(say);
+    }
+
     /// Resolves what regions list that is new.
     pub(super) fn resolve_unknown(&mut self, say: &mut dyn FnMut(Note)) {
         let (Some(rings), Some(follow)) = (self.pump.sdk(), &mut self.follow) else {

@@ -31,7 +31,6 @@ use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::condition::{Condition, Conditions};
@@ -43,7 +42,7 @@ use crate::selector::Selector;
 use crate::source::sdk_ring::SdkRings;
 use crate::stack;
 use crate::summary::Summary;
-use crate::target::ProcessEnd;
+use crate::target::{Process, ProcessEnd};
 
 pub use counting::{Counting, Tally};
 
@@ -60,10 +59,8 @@ use writer::{Output, Writer};
 /// What `attach` is asked to do.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The process to attach to, as the bridge's user numbers it.
-    pub pid: Option<u32>,
-    /// Further processes to attach to. Of several all tracepoints come through their USDT probes.
-    pub others: Vec<u32>,
+    /// The processes to attach to, as the bridge's user numbers them.
+    pub pids: Vec<u32>,
     /// The command to start as the target; empty for none.
     pub command: Vec<OsString>,
     /// What to trace. Empty means all tracepoints of the target, and sched and system calls of it.
@@ -78,7 +75,7 @@ pub struct Options {
     pub cpus: Vec<u32>,
     /// Only events of tasks in this cgroup and below: its path or its number.
     pub cgroup: Option<String>,
-    /// When to end; `None` means at a signal or with the target.
+    /// When to end; `None` means at a signal or with the last target.
     pub duration: Option<Duration>,
     /// Where to write; `None` is the standard output.
     pub output: Option<PathBuf>,
@@ -153,7 +150,7 @@ pub struct Ended {
     pub command: Option<ExitStatus>,
 }
 
-/// Attaches and stays until a signal, the duration, the target's end, or the output's.
+/// Attaches and stays until a signal, the duration, the last target's end, or the output's.
 ///
 /// SIGINT, SIGTERM and SIGHUP are taken by this call while it runs. Call it on the main thread before
 /// others are started: it may enter a mount namespace of its own (see [`crate::mount`]).
@@ -181,42 +178,42 @@ pub fn run_telling(
         false => export::format(&options.format).ok_or_else(|| unknown_format(&options.format))?,
     };
     whom::check(options)?;
-    let (held, process) = whom::target(options)?;
-    let end = process
-        .as_ref()
-        .map(|process| ProcessEnd::of(process.pid()));
-    let end = end.transpose()?;
-    let others = whom::others(options)?;
-    let spec = whom::spec(options, process.as_ref())?;
+    let (held, targets) = whom::targets(options)?;
+    let ends = targets.iter().map(Process::pid).map(ProcessEnd::of);
+    let ends: Vec<ProcessEnd> = ends.collect::<Result<_>>()?;
+    let spec = whom::spec(options, &targets)?;
     // Before anything is attached: what is mapped from now on is known.
     let stacks = options
         .stacks
-        .map(|wanted| Stacks::start(wanted, options, process.as_ref(), say));
+        .map(|wanted| Stacks::start(wanted, options, &targets, say));
     let (stacks, named) = stacks.unzip();
     // What is only counted is not named.
     let named = named.filter(|_| !options.count);
-    let mut resolver = Resolver::new(&options.selectors, &options.definitions, process.is_some())?;
+    let mut resolver = Resolver::new(
+        &options.selectors,
+        &options.definitions,
+        !targets.is_empty(),
+    )?;
     resolver.separate_calls(options.counting.is_some());
     resolver.filter_here(options.user_filter);
-    resolver.also_of(Arc::clone(&others));
-    let (follow, sdk, way, mut resolved) = match process {
-        Some(process) => {
-            let (mut sdk, way) = whom::rings(options, &process, &spec, say)?;
+    let (follow, sdk, way, mut resolved) = match targets.is_empty() {
+        false => {
+            let (mut sdk, way) = whom::rings(options, &targets, &spec, say)?;
             resolver.use_rings_only(way.rings_only);
             let mut listed = sdk.as_mut().map(SdkRings::listed).unwrap_or_default();
-            sdk = whom::served(options, sdk, say);
+            sdk = whom::served(options, &targets, sdk, say)?;
             if !sdk.as_ref().is_some_and(SdkRings::has_rings) {
                 listed.clear();
             }
             resolver.await_made(sdk.is_some());
-            let mut follow = Follow::new(process, others, resolver)?;
+            let mut follow = Follow::new(targets, resolver)?;
             let resolved = follow.first(&listed)?;
             if let Some(rings) = sdk.as_mut() {
                 rings.want_later(follow.patterns());
             }
             (Some(follow), sdk, way, resolved)
         }
-        None => (None, None, Way::default(), resolver.resolve(None, &[])?),
+        true => (None, None, Way::default(), resolver.resolve(&targets, &[])?),
     };
     let has_cgroup = options.cgroup.is_some();
     if follow.is_none()
@@ -263,7 +260,7 @@ pub fn run_telling(
     attached.may_fall_back = way.may_fall_back;
     // From here on signals end it in order; until here they end the process, and the kernel takes away
     // what it had attached. Before the first thread, so that all have them blocked.
-    let mut waker = Waker::new(end)?;
+    let mut waker = Waker::new(ends)?;
     let writer = Writer::start(format, output, named)?;
     if let Some(held) = held {
         attached.command = Some(held.release()?);

@@ -75,14 +75,11 @@ impl FlightRecorder {
         }
     }
 
-    /// What there is when the process has ended.
+    /// What there is when the processes have ended.
     pub(super) fn last(&mut self, rings: &mut SdkRings) -> Vec<Event> {
-        let reason = (
-            rings.target(),
-            Comm::default(),
-            "the process has ended".into(),
-        );
-        self.snapshot(vec![reason], rings)
+        let reason = |&pid: &u32| (pid, Comm::default(), "the process has ended".into());
+        let reasons = rings.targets().iter().map(reason).collect();
+        self.snapshot(reasons, rings)
     }
 
     fn snapshot(&mut self, reasons: Vec<(u32, Comm, String)>, rings: &mut SdkRings) -> Vec<Event> {

@@ -7,7 +7,7 @@ use super::{Note, Options};
 use crate::event::Event;
 use crate::stack::Wanted;
 use crate::symbolize::{Symbolizer, Update, Watcher, Whose};
-use crate::target::Process;
+use crate::target::Targets;
 
 /// Bytes of each CPU's ring where stacks are in it and the user says nothing.
 const RING: usize = 8 << 20;
@@ -27,14 +27,12 @@ impl Stacks {
     pub(super) fn start(
         wanted: Wanted,
         options: &Options,
-        process: Option<&Process>,
+        targets: &Targets,
         say: &mut dyn FnMut(Note),
     ) -> (Stacks, Named) {
-        let whose = match process {
-            Some(process) if !options.all_processes && options.others.is_empty() => {
-                Whose::Process(process.pid())
-            }
-            _ => Whose::All,
+        let whose = match options.all_processes || targets.is_empty() {
+            false => Whose::Processes(targets.pids()),
+            true => Whose::All,
         };
         let (updates, receiver) = channel::unbounded();
         let (watcher, warning) = Watcher::start(whose, updates);

@@ -24,7 +24,7 @@ use crate::resolve::Resolved;
 use crate::source::bpf_ring::{BpfRings, How};
 use crate::source::decode::Decoders;
 use crate::source::sdk_ring::SdkRings;
-use crate::target::Binary;
+use crate::target::{Binary, Process};
 
 /// How often the rings are drained: the largest part of an event's way to the output. A round costs
 /// tens of microseconds where there is nothing to do.
@@ -61,7 +61,7 @@ pub(super) struct Attached {
     pub(super) follow: Option<Follow>,
     /// Where only snapshots are printed.
     recorder: Option<FlightRecorder>,
-    /// The target has ended, and others are followed.
+    /// All targets have ended, and others are followed.
     target_is_gone: bool,
     /// A command that makes no rings after all is attached through its USDT probes.
     pub(super) may_fall_back: bool,
@@ -197,7 +197,7 @@ impl Attached {
     ) -> Result<Vec<String>> {
         self.follow
             .as_ref()
-            .map_or(Ok(()), |follow| whom::check_numbers(follow.process()))?;
+            .map_or(Ok(()), |follow| whom::check_numbers(follow.targets()))?;
         let spec = Spec {
             filter: self.spec.filter.clone(),
             ring_bytes: self.spec.ring_bytes,
@@ -205,15 +205,8 @@ impl Attached {
             stacks: self.spec.stacks,
             ..probes
         };
-        let target = self.follow.as_ref().map(|follow| follow.process().pid());
-        let family = match target {
-            Some(target) => {
-                let others = self.follow.iter().flat_map(Follow::living_others);
-                let others: Vec<u32> = others.collect();
-                self.descent.family(target, &others)?
-            }
-            None => None,
-        };
+        let targets = self.follow.as_ref().map(|follow| follow.targets().pids());
+        let family = self.descent.family(&targets.unwrap_or_default())?;
         let how = How {
             family,
             // What the bridge filters it looks at.
@@ -264,7 +257,7 @@ impl Attached {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             let pause_now = pause.min(intervals.left());
             match waker.wait(left.map_or(pause_now, |left| left.min(pause_now)))? {
-                Wake::TargetGone => self.target_is_gone = true,
+                Wake::TargetGone { last } => self.target_is_gone = last,
                 Wake::Signal {
                     signal,
                     by_terminal,
@@ -305,7 +298,7 @@ impl Attached {
                 .take_warnings()
                 .into_iter()
                 .for_each(|warning| say(Note::Warning(warning)));
-            if !self.target_is_gone || self.has_living_others() {
+            if !self.target_is_gone {
                 self.follow_target(say);
             }
             self.look_at_rings(say);
@@ -319,18 +312,12 @@ impl Attached {
         }
     }
 
-    fn has_living_others(&self) -> bool {
-        let mut others = self.follow.iter().flat_map(Follow::living_others);
-        others.next().is_some()
-    }
-
     /// The processes whose tracepoints are wanted.
     fn followed(&self) -> Vec<u32> {
         self.descent.living().unwrap_or_else(|| {
-            let target = self.follow.as_ref().filter(|_| !self.target_is_gone);
-            let target = target.map(|it| it.process().pid()).into_iter();
-            let others = self.follow.iter().flat_map(Follow::living_others);
-            target.chain(others).collect()
+            let follow = self.follow.iter().filter(|_| !self.target_is_gone);
+            let living = follow.flat_map(|it| it.targets().living());
+            living.map(Process::pid).collect()
         })
     }
 
@@ -346,12 +333,10 @@ impl Attached {
         }
     }
 
-    /// Whether somebody who is followed lives although the target has ended.
+    /// Whether somebody who is followed lives although the targets have ended.
     fn is_followed_alive(&mut self) -> bool {
         let descends = self.descent.living().is_some_and(|pids| !pids.is_empty());
-        descends
-            || self.has_living_others()
-            || self.pump.sdk().is_some_and(SdkRings::is_followed_alive)
+        descends || self.pump.sdk().is_some_and(SdkRings::is_followed_alive)
     }
 
     fn look_at_mappings(&mut self, events: &[Event], say: &mut dyn FnMut(Note)) {
@@ -444,11 +429,20 @@ impl Attached {
         if let Some(recorder) = self.recorder.as_mut().filter(|_| gone) {
             let last = recorder.last(rings);
             hand_over(last, writer, &mut go_on);
+        } else if self.recorder.is_some() {
+            // What asked for a snapshot since the last round: one finds new tracepoints, one how far the rings
+            // are by then, and one shows what they hold up to there.
+            for _ in 0..3 {
+                let events = self.pump.round().unwrap_or_default();
+                let events = self.recorded(events);
+                hand_over(events, writer, &mut go_on);
+                self.look_through(say);
+            }
         }
+        let Some(rings) = self.pump.sdk() else { return };
         rings.stop();
         // Tracepoints may have been made since the last round.
-        rings.look_through();
-        self.resolve_unknown(say);
+        self.look_through(say);
         while self.pump.sdk().is_some_and(|rings| rings.has_backlog()) && writer.is_open() {
             // What fails here fails again when all is ended, and is said then.
             let Ok(events) = self.pump.round() else {

@@ -1,4 +1,4 @@
-//! What the attach loop waits for: its tick, a signal to end, the end of the target.
+//! What the attach loop waits for: its tick, a signal to end, the end of a target.
 //!
 //! Signals are taken by a signalfd, so nothing runs in a handler. They are blocked for the thread that
 //! made the [`Waker`] and for those it starts; the mask is put back when the waker is dropped.
@@ -30,8 +30,11 @@ pub(super) enum Wake {
         /// Whether the terminal sent it, and so to the whole foreground group.
         by_terminal: bool,
     },
-    /// The watched process has ended.
-    TargetGone,
+    /// One of the watched processes has ended.
+    TargetGone {
+        /// It was the last.
+        last: bool,
+    },
 }
 
 /// See the module's page.
@@ -39,12 +42,12 @@ pub(super) enum Wake {
 pub(super) struct Waker {
     signals: SignalFd,
     mask_before: SigSet,
-    target: Option<ProcessEnd>,
+    targets: Vec<ProcessEnd>,
 }
 
 impl Waker {
-    /// Blocks the ending signals and takes them from here on; also wakes when `target` ends.
-    pub(super) fn new(target: Option<ProcessEnd>) -> Result<Waker> {
+    /// Blocks the ending signals and takes them from here on; also wakes when one of `targets` ends.
+    pub(super) fn new(targets: Vec<ProcessEnd>) -> Result<Waker> {
         let failed =
             |errno: Errno| Error::new(ErrorKind::Other, "cannot wait for signals").because(errno);
         let wanted = |signal: &Signal| *signal != Signal::SIGHUP || !hangups_are_ignored();
@@ -56,18 +59,18 @@ impl Waker {
         Ok(Waker {
             signals,
             mask_before,
-            target,
+            targets,
         })
     }
 
-    /// Waits for `time` at most. A signal goes before the end of the target, and both before the tick.
+    /// Waits for `time` at most. A signal goes before the end of a target, and both before the tick.
     pub(super) fn wait(&mut self, time: Duration) -> Result<Wake> {
         let deadline = Instant::now() + time;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
             fds.extend(
-                self.target
+                self.targets
                     .iter()
                     .map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)),
             );
@@ -81,13 +84,14 @@ impl Waker {
                     );
                 }
             }
-            let target_gone = fds.get(1).and_then(PollFd::any).unwrap_or(false);
+            let gone = fds[1..].iter().position(|fd| fd.any().unwrap_or(false));
             if let Some(wake) = self.signal()? {
                 return Ok(wake);
             }
-            if target_gone {
-                self.target = None;
-                return Ok(Wake::TargetGone);
+            if let Some(index) = gone {
+                self.targets.swap_remove(index);
+                let last = self.targets.is_empty();
+                return Ok(Wake::TargetGone { last });
             }
             if Instant::now() >= deadline {
                 return Ok(Wake::Tick);
@@ -134,31 +138,40 @@ mod tests {
 
     #[test]
     fn a_tick_comes_when_the_time_is_over_and_not_before() {
-        let mut waker = Waker::new(None).unwrap();
+        let mut waker = Waker::new(Vec::new()).unwrap();
         let start = Instant::now();
         assert_eq!(waker.wait(Duration::from_millis(30)).unwrap(), Wake::Tick);
         assert!(start.elapsed() >= Duration::from_millis(30));
     }
 
     #[test]
-    fn the_end_of_the_watched_process_wakes_once() {
+    fn the_end_of_each_watched_process_wakes_once() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        let mut waker = Waker::new(Some(ProcessEnd::of(child.id()).unwrap())).unwrap();
+        let mut other = Command::new("sleep").arg("60").spawn().unwrap();
+        let ends = [child.id(), other.id()].map(|pid| ProcessEnd::of(pid).unwrap());
+        let mut waker = Waker::new(ends.into()).unwrap();
         assert_eq!(waker.wait(Duration::from_millis(20)).unwrap(), Wake::Tick);
         child.kill().unwrap();
         assert_eq!(
             waker.wait(Duration::from_secs(10)).unwrap(),
-            Wake::TargetGone
+            Wake::TargetGone { last: false }
+        );
+        assert_eq!(waker.wait(Duration::from_millis(5)).unwrap(), Wake::Tick);
+        other.kill().unwrap();
+        assert_eq!(
+            waker.wait(Duration::from_secs(10)).unwrap(),
+            Wake::TargetGone { last: true }
         );
         assert_eq!(waker.wait(Duration::from_millis(5)).unwrap(), Wake::Tick);
         child.wait().unwrap();
+        other.wait().unwrap();
     }
 
     #[test]
     fn a_signal_is_taken_and_the_mask_put_back() {
         std::thread::spawn(|| {
             let before = SigSet::thread_get_mask().unwrap();
-            let mut waker = Waker::new(None).unwrap();
+            let mut waker = Waker::new(Vec::new()).unwrap();
             nix::sys::pthread::pthread_kill(nix::sys::pthread::pthread_self(), Signal::SIGINT)
                 .unwrap();
             let wake = waker.wait(Duration::from_secs(10)).unwrap();

@@ -1,8 +1,6 @@
-//! Whose events: the target from the options, and the filter that the kernel side applies.
+//! Whose events: the targets from the options, and the filter that the kernel side applies.
 
-use std::collections::HashSet;
 use std::fs;
-use std::sync::Arc;
 
 use tracebraid_bpf::spec::{Filter, Spec};
 
@@ -11,12 +9,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::launch::{self, Held};
 use crate::selector::Scope;
 use crate::source::sdk_ring::{How, SdkRings};
-use crate::target::Process;
+use crate::target::{Process, Targets};
 
 /// Refuses options that name nobody, or CPUs that are not there.
 pub(super) fn check(options: &Options) -> Result<()> {
     let has_target =
-        options.pid.is_some() || options.thread.is_some() || !options.command.is_empty();
+        !options.pids.is_empty() || options.thread.is_some() || !options.command.is_empty();
     let of_files = |scope: &Scope| matches!(scope, Scope::File(_));
     let asks = !options.selectors.is_empty() || !options.definitions.is_empty();
     let only_files = asks
@@ -55,8 +53,8 @@ pub(super) fn check(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The target: the process named, the thread's process, the command (held at its entry point), or none.
-pub(super) fn target(options: &Options) -> Result<(Option<Held>, Option<Process>)> {
+/// The targets: the processes named, the thread's process, the command (held at its entry point), or none.
+pub(super) fn targets(options: &Options) -> Result<(Option<Held>, Targets)> {
     if !options.command.is_empty() {
         // Its SDK waits in `init()` until we have its rings.
         let follow = if options.follow { ",follow" } else { "" };
@@ -68,54 +66,31 @@ pub(super) fn target(options: &Options) -> Result<(Option<Held>, Option<Process>
         let environment = uses_rings.then_some(waits);
         let held = launch::start(&options.command, environment.as_slice())?;
         let process = Process::open(held.pid())?;
-        return Ok((Some(held), Some(process)));
+        return Ok((Some(held), process.into()));
     }
-    let pid = match (options.pid, options.thread) {
-        (Some(pid), _) => pid,
-        (None, Some(tid)) => process_of(tid)?,
-        (None, None) => return Ok((None, None)),
+    let targets = match (&options.pids[..], options.thread) {
+        ([], Some(tid)) => Targets::open(&[process_of(tid)?])?,
+        (pids, _) => Targets::open(pids)?,
     };
-    let process = Process::open(pid)?;
-    if let Some(tid) = options.thread
-        && !process.threads()?.iter().any(|thread| thread.tid == tid)
-    {
-        return Err(Error::new(
-            ErrorKind::Target,
-            format!("{tid} is no thread of process {pid}"),
-        )
-        .hint(format!("list them with: ls /proc/{pid}/task")));
+    if let Some(tid) = options.thread {
+        let mut threads = Vec::new();
+        for process in targets.iter() {
+            threads.extend(process.threads()?);
+        }
+        if !threads.iter().any(|thread| thread.tid == tid) {
+            let pids = numbers(&targets.pids());
+            let message = format!("{tid} is no thread of process {pids}");
+            let hint = format!("list them with: ls /proc/{}/task", options.pids[0]);
+            return Err(Error::new(ErrorKind::Target, message).hint(hint));
+        }
     }
-    Ok((None, Some(process)))
+    Ok((None, targets))
 }
 
-/// The further processes that are named.
-///
-/// # Errors
-/// One of them cannot be looked at; something is asked for that goes with one process only.
-pub(super) fn others(options: &Options) -> Result<Arc<[Process]>> {
-    let refused = |what: &str| {
-        let message = format!("several processes are named, and {what}");
-        Err(Error::new(ErrorKind::Usage, message).hint("name one process; run a bridge for each"))
-    };
-    if !options.others.is_empty() {
-        if options.via == Via::Ring || options.recorder.is_some() {
-            return refused("rings are read of one");
-        }
-        if options.thread.is_some() {
-            return refused("a thread (-t) is of one");
-        }
-    }
-    let mut seen = HashSet::new();
-    let pids = options.others.iter().filter(|pid| seen.insert(**pid));
-    let mut errors = Vec::new();
-    let mut opened = Vec::new();
-    for &pid in pids {
-        match Process::open(pid) {
-            Ok(process) => opened.push(process),
-            Err(error) => errors.push(error),
-        }
-    }
-    Error::several(errors).map_or(Ok(opened.into()), Err)
+/// Numbers of processes in words.
+fn numbers(pids: &[u32]) -> String {
+    let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+    pids.join(", ")
 }
 
 /// The process that a thread belongs to.
@@ -132,21 +107,17 @@ fn process_of(tid: u32) -> Result<u32> {
 ///
 /// # Errors
 /// The cgroup that is named is not there.
-pub(super) fn spec(options: &Options, process: Option<&Process>) -> Result<Spec> {
+pub(super) fn spec(options: &Options, targets: &Targets) -> Result<Spec> {
     let cgroup = options.cgroup.as_deref().map(cgroup::find).transpose()?;
     let (stacks, ring_bytes) = stacks::spec(options);
     Ok(Spec {
         stacks,
         filter: Filter {
-            processes: process
-                .map(Process::pid)
-                .into_iter()
-                .chain(options.others.iter().copied())
-                .collect(),
+            processes: targets.pids(),
             threads: options.thread.into_iter().collect(),
             cpus: options.cpus.clone(),
             // Without a target the cgroup is it.
-            kernel_events_of_all: options.all_processes || cgroup.is_some() && process.is_none(),
+            kernel_events_of_all: options.all_processes || cgroup.is_some() && targets.is_empty(),
             exclude: vec![std::process::id()],
             cgroup,
         },
@@ -160,8 +131,9 @@ pub(super) fn spec(options: &Options, process: Option<&Process>) -> Result<Spec>
 ///
 /// # Errors
 /// [`ErrorKind::Unsupported`] where this process lives in an inner pid namespace.
-pub(super) fn check_numbers(process: &Process) -> Result<()> {
-    if process.initial_namespace_pid().is_some() {
+pub(super) fn check_numbers(targets: &Targets) -> Result<()> {
+    let mut targets = targets.iter();
+    if targets.all(|process| process.initial_namespace_pid().is_some()) {
         return Ok(());
     }
     Err(Error::new(
@@ -180,31 +152,34 @@ pub(super) struct Way {
     pub(super) may_fall_back: bool,
 }
 
-/// The rings of the target's SDK, taken for us, and those to come, as far as they are asked for.
+/// The rings of the targets' SDK, taken for us, and those to come, as far as they are asked for.
 ///
 /// # Errors
 /// Rings are asked for, and there are none, nor will be, or they cannot be taken.
 pub(super) fn rings(
     options: &Options,
-    process: &Process,
+    targets: &Targets,
     spec: &Spec,
     say: &mut dyn FnMut(Note),
 ) -> Result<(Option<SdkRings>, Way)> {
     // Whose a record in a ring is, is known by its thread; in which cgroup that was, by nobody.
-    if options.via == Via::Usdt || options.cgroup.is_some() || !options.others.is_empty() {
+    if options.via == Via::Usdt || options.cgroup.is_some() {
         return Ok((None, Way::default()));
     }
     let must = options.via == Via::Ring || options.recorder.is_some();
     let is_command = !options.command.is_empty();
     // A command has not made its rings yet. That it links the SDK says that it will.
-    let links_sdk = (must || is_command) && links_sdk(process)?;
+    let linking = match must || is_command {
+        true => linking_sdk(targets, &targets.pids())?,
+        false => Vec::new(),
+    };
     let how = How {
         follow: options.follow,
         recorder: options.recorder.is_some(),
-        started: is_command && links_sdk,
+        started: is_command && !linking.is_empty(),
         count_only: options.counting.is_some(),
     };
-    let (rings, errors) = SdkRings::of(process.pid(), &spec.filter, how);
+    let (rings, errors) = SdkRings::of(&targets.pids(), &spec.filter, how);
     match Error::several(errors) {
         None => {}
         Some(error) if must => return Err(error),
@@ -213,18 +188,23 @@ pub(super) fn rings(
             error.with_causes()
         ))),
     }
-    if !rings.has_rings() && must && !is_command {
-        let pid = process.pid();
-        if !links_sdk {
-            return Err(Error::new(
-                ErrorKind::Target,
-                format!("process {pid} has no rings: its program does not link the SDK"),
-            )
-            .hint("leave --via out, and its tracepoints come through their USDT probes"));
+    if must && !is_command {
+        let mut without = rings.without_rings();
+        if linking.is_empty() {
+            let message = format!(
+                "process {} has no rings: its program does not link the SDK",
+                numbers(&without)
+            );
+            return Err(Error::new(ErrorKind::Target, message)
+                .hint("leave --via out, and its tracepoints come through their USDT probes"));
         }
-        say(Note::Warning(format!(
-            "process {pid} has no rings: its program has not called tracebraid::init(); waiting for it"
-        )));
+        without.retain(|pid| linking.contains(pid));
+        if !without.is_empty() {
+            say(Note::Warning(format!(
+                "process {} has no rings: its program has not called tracebraid::init(); waiting for it",
+                numbers(&without)
+            )));
+        }
     }
     let way = Way {
         rings_only: must || how.started,
@@ -233,41 +213,75 @@ pub(super) fn rings(
     Ok((Some(rings), way))
 }
 
-/// Gives rings back on which nobody switches anything on for us, where there is another way. To be asked
+/// Gives rings back on which nobody switches anything on for us, where there is another way; and all of them
+/// where another target has none to give, since a tracepoint comes from everybody in one way. To be asked
 /// once they were listed: only then has a helper thread that can serve nobody said so.
+///
+/// # Errors
+/// Those of looking at the targets.
 pub(super) fn served(
     options: &Options,
+    targets: &Targets,
     rings: Option<SdkRings>,
     say: &mut dyn FnMut(Note),
-) -> Option<SdkRings> {
-    let rings = rings?;
+) -> Result<Option<SdkRings>> {
+    let Some(mut rings) = rings else {
+        return Ok(None);
+    };
     // What a command makes is not there yet.
-    if !options.command.is_empty() || !rings.has_rings() || rings.has_helper() {
-        return Some(rings);
+    if !options.command.is_empty() || !rings.has_rings() {
+        return Ok(Some(rings));
     }
-    let why = format!(
-        "nobody in process {} switches tracepoints on for rings: its program starts no helper thread, or has \
-         closed the SDK's descriptors",
-        rings.target()
-    );
     let keep = options.via == Via::Ring || options.recorder.is_some();
+    let unserved = rings.without_helper();
+    let without = match keep {
+        true => Vec::new(),
+        false => linking_sdk(targets, &rings.without_rings())?,
+    };
+    let why = match (&unserved[..], &without[..]) {
+        ([], []) => return Ok(Some(rings)),
+        ([], pids) => format!(
+            "process {} has no rings: its program has not called tracebraid::init()",
+            numbers(pids)
+        ),
+        (pids, _) => format!(
+            "nobody in process {} switches tracepoints on for rings: its program starts no helper thread, or \
+             has closed the SDK's descriptors",
+            numbers(pids)
+        ),
+    };
+    let whose = match targets.pids().len() {
+        1 => "its tracepoints come",
+        _ => "everybody's tracepoints come",
+    };
     say(Note::Warning(match keep {
         true => format!("{why}; only what it records unasked comes"),
-        false => format!("{why}; its tracepoints come through their USDT probes"),
+        false => format!("{why}; {whose} through their USDT probes"),
     }));
-    if !keep && !options.follow {
-        return None;
+    if keep {
+        return Ok(Some(rings));
     }
-    let mut rings = rings;
-    if !keep {
-        // Children may make rings of their own.
-        rings.give_back_target();
+    if !options.follow {
+        return Ok(None);
     }
-    Some(rings)
+    // Children may make rings of their own.
+    rings.give_back_targets();
+    Ok(Some(rings))
 }
 
-fn links_sdk(process: &Process) -> Result<bool> {
-    let scan = process.binaries()?;
-    let mut binaries = scan.binaries.iter();
-    Ok(binaries.any(|binary| !binary.tracepoints().is_empty()))
+/// Those of the targets with these numbers whose programs link the SDK.
+fn linking_sdk(targets: &Targets, pids: &[u32]) -> Result<Vec<u32>> {
+    let mut found = Vec::new();
+    for process in targets.iter().filter(|it| pids.contains(&it.pid())) {
+        let scan = match process.binaries() {
+            Ok(scan) => scan,
+            Err(_) if !process.is_alive() && targets.living().next().is_some() => continue,
+            Err(error) => return Err(error),
+        };
+        let mut binaries = scan.binaries.iter();
+        if binaries.any(|binary| !binary.tracepoints().is_empty()) {
+            found.push(process.pid());
+        }
+    }
+    Ok(found)
 }

@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn pid_and_duration_have_their_aliases() {
         for pid in [["-p", "42"], ["-x", "42"], ["--pid", "42"]] {
-            assert_eq!(options(&pid).unwrap().pid, Some(42));
+            assert_eq!(options(&pid).unwrap().pids, [42]);
         }
         for duration in [["-T", "1.5"], ["-d", "1.5"], ["--duration", "1.5"]] {
             assert_eq!(

@@ -16,15 +16,15 @@ use super::values::{CpuList, cpu_list, seconds};
 
 #[derive(Debug, Args)]
 pub(super) struct WhatArgs {
-    /// The process to attach to, or several: 71,72
+    /// The processes to attach to
     #[arg(
         short = 'p',
         visible_short_alias = 'x',
-        long,
-        value_name = "PIDS",
+        long = "pid",
+        value_name = "PID,…",
         value_delimiter = ','
     )]
-    pid: Vec<u32>,
+    pids: Vec<u32>,
     #[command(flatten)]
     events: EventArgs,
     /// Probe definitions, one a line, as one would write them into uprobe_events
@@ -94,17 +94,14 @@ impl WhatArgs {
         }
         definitions.extend(events.take_definitions());
         let selectors = events.selectors()?;
-        let mut pids = self.pid.into_iter();
-        let pid = pids.next();
-        if pid.is_some() && !self.command.is_empty() {
+        if !self.pids.is_empty() && !self.command.is_empty() {
             return Err(Error::new(
                 ErrorKind::Usage,
                 "a process (-p) and a command (-- CMD) are given; one of them is the target",
             ));
         }
         Ok(attach::Options {
-            pid,
-            others: pids.filter(|other| Some(*other) != pid).collect(),
+            pids: self.pids,
             command: self.command,
             selectors,
             definitions,

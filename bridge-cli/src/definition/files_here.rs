@@ -3,6 +3,7 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -18,13 +19,20 @@ use crate::target::{self, Place, Process, Semaphore};
 /// Files by their paths; each is read once.
 #[derive(Default)]
 pub struct FilesHere {
-    /// Where a path is looked for first: the root of the target, which may be in another mount namespace.
-    root: Option<PathBuf>,
-    /// The files that the target runs, as it calls them.
+    /// As the targets see them.
+    views: Vec<View>,
+    /// The files that the targets run, as they call them.
     mapped: Vec<PathBuf>,
-    /// Of those the ones that are gone from under their names, and where they are to be had.
-    replaced: HashMap<PathBuf, PathBuf>,
     opened: RefCell<HashMap<String, Rc<dyn Binary>>>,
+}
+
+/// Files as a target sees them.
+struct View {
+    pid: u32,
+    /// Where a path is looked for: the target may be in another mount namespace.
+    root: PathBuf,
+    /// What it runs that is gone from under its name, and where that is to be had.
+    replaced: HashMap<PathBuf, PathBuf>,
 }
 
 impl std::fmt::Debug for FilesHere {
@@ -53,42 +61,61 @@ impl FilesHere {
         FilesHere::default()
     }
 
-    /// The same, as a process sees them where there is one.
-    pub fn of_process(process: Option<&Process>) -> FilesHere {
-        let Some(process) = process else {
-            return FilesHere::default();
-        };
-        // Of a process that has ended nothing is known; that is told by whoever attaches.
-        let mappings = process.mappings().unwrap_or_default();
-        let mut mapped = Vec::new();
-        let mut replaced = HashMap::new();
-        for mapping in mappings.iter().filter(|mapping| mapping.executable) {
-            let (name, place) = process.name_of(mapping);
-            replaced.extend(place.map(|place| (name.clone(), place)));
-            mapped.push(name);
+    /// The same, as these processes see them, the first before the others.
+    pub fn of<'a>(processes: impl IntoIterator<Item = &'a Process>) -> FilesHere {
+        let mut files = FilesHere::default();
+        for process in processes {
+            let mut view = View {
+                pid: process.pid(),
+                root: format!("/proc/{}/root", process.pid()).into(),
+                replaced: HashMap::new(),
+            };
+            // Of a process that has ended nothing is known; that is told by whoever attaches.
+            let mappings = process.mappings().unwrap_or_default();
+            for mapping in mappings.iter().filter(|mapping| mapping.executable) {
+                let (name, place) = process.name_of(mapping);
+                view.replaced
+                    .extend(place.map(|place| (name.clone(), place)));
+                if !files.mapped.contains(&name) {
+                    files.mapped.push(name);
+                }
+            }
+            files.views.push(view);
         }
-        mapped.dedup();
-        FilesHere {
-            root: Some(format!("/proc/{}/root", process.pid()).into()),
-            mapped,
-            replaced,
-            ..FilesHere::default()
-        }
+        files
     }
 
-    /// Where this process finds the file that a path means: the one that the target runs although it was removed
-    /// or replaced, else below the target's root if it is there.
+    /// Where this process finds the file that a path means: the one that the first target means that has it.
     pub fn place(&self, path: &str) -> PathBuf {
+        let mut places = self.views.iter().filter_map(|view| view.place(path));
+        places.next().unwrap_or_else(|| PathBuf::from(path))
+    }
+
+    /// The targets for which a path leads to another file than the one that it means.
+    pub fn elsewhere(&self, path: &str) -> Vec<u32> {
+        let identity = |path: &Path| {
+            let metadata = std::fs::metadata(path).ok()?;
+            Some((metadata.dev(), metadata.ino()))
+        };
+        let meant = identity(&self.place(path));
+        let differs = |view: &&View| {
+            let place = view.place(path).and_then(|place| identity(&place));
+            place.is_some() && place != meant
+        };
+        let others = self.views.iter().filter(differs);
+        others.map(|view| view.pid).collect()
+    }
+}
+
+impl View {
+    /// The file that the target runs although it was removed or replaced, else the one below its root if it is
+    /// there.
+    fn place(&self, path: &str) -> Option<PathBuf> {
         if let Some(place) = self.replaced.get(Path::new(path)) {
-            return place.clone();
+            return Some(place.clone());
         }
-        if let (Some(root), Some(below)) = (&self.root, path.strip_prefix('/')) {
-            let inside = root.join(below);
-            if inside.exists() {
-                return inside;
-            }
-        }
-        PathBuf::from(path)
+        let inside = self.root.join(path.strip_prefix('/')?);
+        inside.exists().then_some(inside)
     }
 }
 
@@ -153,7 +180,6 @@ pub(crate) const PROLOGUE: u64 = 1024;
 
 impl BinaryHere {
     fn open(place: &Path, path: &Path) -> BinaryHere {
-        use std::os::unix::fs::MetadataExt;
         let identity = std::fs::metadata(place).map(|metadata| (metadata.dev(), metadata.ino()));
         BinaryHere {
             identity: identity.unwrap_or_default(),

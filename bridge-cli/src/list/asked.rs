@@ -51,7 +51,7 @@ impl Asked {
                 Scope::Process(pid) => Some(Process::open(pid)?),
                 _ => None,
             };
-            let files = FilesHere::of_process(process.as_ref());
+            let files = FilesHere::of(process.as_ref());
             let place = files.place(&path.to_string_lossy());
             asked.file = Some(Binary::open_as(&place, &path)?);
         } else if asked.of == Of::Target && request.scope == Scope::Kernel {

@@ -175,7 +175,7 @@ fn kernel_details(function: &KernelFunction, at_return: bool) -> Vec<(&'static s
 
 /// The file of a process, or of this machine.
 fn opened(file: &str, process: Option<&Process>) -> Result<Binary> {
-    let files = FilesHere::of_process(process);
+    let files = FilesHere::of(process);
     let path = match file.contains('/') {
         true => PathBuf::from(file),
         false => files.find(file).ok_or_else(|| {

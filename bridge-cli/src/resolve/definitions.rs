@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::Probe;
 use crate::filter::{Hits, Machine, ProbeFilter, Refusals};
 use crate::source::decode::Decoder;
-use crate::target::{Binary, Process, shows_returns_to_seccomp};
+use crate::target::{Binary, Targets, shows_returns_to_seccomp};
 use crate::tracefs::Tracefs;
 use crate::tracefs::symbols::Symbols;
 
@@ -47,7 +47,7 @@ pub(super) struct Ready {
 
 impl Resolver {
     /// Reads the definitions; gives what is good of them, and what is wrong.
-    pub(super) fn read_definitions(&self, target: Option<&Process>) -> (Vec<Ready>, Vec<Error>) {
+    pub(super) fn read_definitions(&self, targets: &Targets) -> (Vec<Ready>, Vec<Error>) {
         if self.written.is_empty() {
             return (Vec::new(), Vec::new());
         }
@@ -57,7 +57,7 @@ impl Resolver {
             .map(|tracefs| Arc::clone(tracefs.symbols()));
         let symbols = symbols.unwrap_or_else(|| Arc::new(Symbols::new("/proc/kallsyms", "")));
         let kernel = KernelHere::new(tracefs);
-        let files = FilesHere::of_process(target);
+        let files = FilesHere::of(targets.iter());
         let knowledge = Knowledge {
             kernel: &kernel,
             files: &files,
@@ -103,11 +103,12 @@ impl Resolver {
     pub(super) fn add_definitions(
         &mut self,
         ready: Vec<Ready>,
-        target: Option<&Process>,
+        targets: &Targets,
         resolved: &mut Resolved,
     ) -> Result<()> {
         let mut errors = Vec::new();
         let mut refusals = Refusals::default();
+        let files = FilesHere::of(targets.iter());
         for one in ready {
             let Ready {
                 definition,
@@ -164,7 +165,7 @@ impl Resolver {
                 .position(|own| own.path().as_os_str() == &**path)
             {
                 Some(index) => Ok(index),
-                None => open(path, target).map(|binary| {
+                None => open(path, &files).map(|binary| {
                     resolved.binaries.push(binary);
                     resolved.binaries.len() - 1
                 }),
@@ -186,10 +187,16 @@ impl Resolver {
                     definition.group, definition.event
                 ));
             }
-            if definition.is_return && may_be_killed_by_return(target) {
+            if definition.is_return && may_be_killed_by_return(targets) {
                 warnings.push(format!(
                     "{}:{}: the target's seccomp filter sees the system call by which functions return on this \
                      kernel while their return is probed, and may end the process",
+                    definition.group, definition.event
+                ));
+            }
+            for pid in files.elsewhere(path) {
+                warnings.push(format!(
+                    "{}:{}: {path} is another file for process {pid}, and not probed there",
                     definition.group, definition.event
                 ));
             }
@@ -265,15 +272,15 @@ fn set_filter(
     Some(not_in_kernel(&text, what, &why))
 }
 
-/// Whether the target makes some system calls only, and a return probe adds one here.
-fn may_be_killed_by_return(target: Option<&Process>) -> bool {
-    shows_returns_to_seccomp() && target.is_some_and(|target| target.has_seccomp().unwrap_or(false))
+/// Whether a target makes some system calls only, and a return probe adds one here.
+fn may_be_killed_by_return(targets: &Targets) -> bool {
+    let mut living = targets.living();
+    shows_returns_to_seccomp() && living.any(|target| target.has_seccomp().unwrap_or(false))
 }
 
 /// The file that a path means, as the definitions were judged by it.
-fn open(path: &str, target: Option<&Process>) -> Result<Binary> {
-    let place = FilesHere::of_process(target).place(path);
-    Binary::open_as(&place, std::path::Path::new(path))
+fn open(path: &str, files: &FilesHere) -> Result<Binary> {
+    Binary::open_as(&files.place(path), std::path::Path::new(path))
 }
 
 fn refused(place: &str, rejection: &Rejection) -> Error {

@@ -6,7 +6,7 @@ use super::Resolved;
 use super::choose::Candidate;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::sdk_ring::Listed;
-use crate::target::{Binary, FileId, Process};
+use crate::target::{Binary, FileId, Process, Targets};
 
 /// Tracepoints of different names at one address are one place in code: hits come under each name.
 pub(super) fn shared_addresses(
@@ -73,24 +73,21 @@ pub(super) fn candidates(binaries: &[Binary]) -> Vec<Candidate> {
     candidates
 }
 
-/// Which file a path means: one that the target has mapped under that name, else the one it leads us to.
+/// Which file a path means: one that a target has mapped under that name, else the one it leads us to.
 pub(super) fn file_of(
     path: &Path,
-    target: Option<&Process>,
+    targets: &Targets,
     binaries: &mut Vec<Binary>,
 ) -> Result<FileId> {
     if let Some(mapped) = binaries
         .iter()
-        .find(|binary| target.is_some() && binary.path() == path)
+        .find(|binary| !targets.is_empty() && binary.path() == path)
     {
         return Ok(mapped.id());
     }
     let mut failed = None;
-    for candidate in [
-        Some(path.to_owned()),
-        target.and_then(|process| in_root_of(process, path)),
-    ] {
-        let Some(candidate) = candidate else { continue };
+    let inside = targets.iter().filter_map(|it| in_root_of(it, path));
+    for candidate in std::iter::once(path.to_owned()).chain(inside) {
         match Binary::open(&candidate) {
             Ok(binary) => {
                 if let Some(unfit) = binary.unfit() {
@@ -119,7 +116,7 @@ pub(super) fn file_of(
     }))
 }
 
-/// The path as the target would understand it.
+/// The path as a target would understand it.
 pub(super) fn in_root_of(process: &Process, path: &Path) -> Option<PathBuf> {
     let below = path.strip_prefix("/").ok()?;
     Some(PathBuf::from(format!("/proc/{}/root", process.pid())).join(below))

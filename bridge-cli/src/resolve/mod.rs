@@ -18,14 +18,13 @@ mod recorded;
 mod resolved;
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use tracebraid_wire::kind::FieldKind;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::selector::{Scope, Selector};
 use crate::source::sdk_ring::Listed;
-use crate::target::{Binary, FileId, Process, Scan, Tracepoint};
+use crate::target::{Binary, FileId, Targets, Tracepoint};
 
 pub use resolved::Resolved;
 
@@ -46,8 +45,6 @@ pub struct Resolver {
     /// By selector: it means the kernel's tracepoints and nothing in files that come later.
     of_kernel: Vec<bool>,
     has_target: bool,
-    /// Further processes, whose files are looked into as well.
-    others: Arc<[Process]>,
     /// The target's own tracepoints come through its rings or not at all.
     rings_only: bool,
     /// Tracepoints that the target makes at run time can be had.
@@ -86,7 +83,6 @@ impl Resolver {
             selectors,
             written: written.to_vec(),
             has_target,
-            others: Arc::new([]),
             rings_only: false,
             may_make: false,
             target_makes: false,
@@ -97,11 +93,6 @@ impl Resolver {
             filters_here: false,
             next: 0,
         })
-    }
-
-    /// Further processes whose files are looked into, as the target's are.
-    pub fn also_of(&mut self, others: Arc<[Process]>) {
-        self.others = others;
     }
 
     /// Whether the target's own tracepoints are to come through its rings, whether it has any yet or not.
@@ -149,21 +140,18 @@ impl Resolver {
     /// All that is wrong, in one [`Error::several`]: names that match nothing, files that are not usable,
     /// kernel tracepoints that cannot be looked up, filters that cannot be read.
     ///
-    /// `listed` is what the directories of the target's regions list: these tracepoints come through the
+    /// `listed` is what the directories of the targets' regions list: these tracepoints come through the
     /// rings, all others through their USDT probes.
-    pub fn resolve(&mut self, target: Option<&Process>, listed: &[Listed]) -> Result<Resolved> {
+    pub fn resolve(&mut self, targets: &Targets, listed: &[Listed]) -> Result<Resolved> {
         let mut resolved = self.nothing_yet();
         let mut errors = Vec::new();
-        let mut binaries = match target {
-            Some(process) => self.binaries_of(process, &mut resolved)?,
-            None => Vec::new(),
-        };
+        let mut binaries = self.binaries_of(targets, &mut resolved)?;
         let mut broken = Vec::new();
         for index in 0..self.selectors.len() {
             let Scope::File(path) = &self.selectors[index].scope else {
                 continue;
             };
-            match file_of(path, target, &mut binaries) {
+            match file_of(path, targets, &mut binaries) {
                 Ok(file) => self.files[index] = Some(file),
                 Err(error) => {
                     errors.push(error);
@@ -190,7 +178,7 @@ impl Resolver {
             || Ok(kernel.insert(Kernel::open(&self.selectors)?).names()),
         );
         errors.extend(choice.errors);
-        let (definitions, wrong) = self.read_definitions(target);
+        let (definitions, wrong) = self.read_definitions(targets);
         errors.extend(wrong);
         for index in choice.of_kernel {
             self.of_kernel[index] = true;
@@ -217,7 +205,7 @@ impl Resolver {
             .map(|index| &candidates[index])
             .filter(|it| !self.leaves_out(&it.group, &it.name))
             .collect();
-        let recorded = Recorded::of(target, listed)?;
+        let recorded = Recorded::of(targets, listed)?;
         self.add_points(&chosen, &binaries, &files, &recorded, &mut resolved);
         for one in listed.iter().filter(|one| one.is_made) {
             let is_it = |it: &Candidate| it.group == one.provider && it.name == one.name;
@@ -245,18 +233,18 @@ impl Resolver {
             return Err(error);
         }
         resolved.binaries = binaries;
-        self.add_definitions(definitions, target, &mut resolved)?;
+        self.add_definitions(definitions, targets, &mut resolved)?;
         self.check(&resolved)?;
         Ok(resolved)
     }
 
-    /// Resolves the selectors among what the target maps by now; gives out what is new.
+    /// Resolves the selectors among what the targets map by now; gives out what is new.
     ///
     /// # Errors
-    /// Those of looking at the target.
-    pub fn resolve_later(&mut self, process: &Process, listed: &[Listed]) -> Result<Resolved> {
+    /// Those of looking at the targets.
+    pub fn resolve_later(&mut self, targets: &Targets, listed: &[Listed]) -> Result<Resolved> {
         let mut resolved = self.nothing_yet();
-        let binaries = self.binaries_of(process, &mut resolved)?;
+        let binaries = self.binaries_of(targets, &mut resolved)?;
         // What was said of a file at the beginning is not said again.
         resolved.warnings.clear();
         let candidates = candidates(&binaries);
@@ -264,7 +252,7 @@ impl Resolver {
         let wanted =
             |candidate: &&Candidate| !self.asking().for_point(candidate, &files).is_empty();
         let chosen: Vec<&Candidate> = candidates.iter().filter(wanted).collect();
-        let recorded = Recorded::of(Some(process), listed)?;
+        let recorded = Recorded::of(targets, listed)?;
         self.add_points(&chosen, &binaries, &files, &recorded, &mut resolved);
         resolved.read_filters_later(self.asking());
         resolved.binaries = binaries;
@@ -334,7 +322,7 @@ impl Resolver {
             .any(|selector| selector.to_string() == EVERYTHING)
     }
 
-    fn binaries_of(&self, process: &Process, resolved: &mut Resolved) -> Result<Vec<Binary>> {
+    fn binaries_of(&self, targets: &Targets, resolved: &mut Resolved) -> Result<Vec<Binary>> {
         let needed = self
             .selectors
             .iter()
@@ -342,19 +330,7 @@ impl Resolver {
         if !needed {
             return Ok(Vec::new());
         }
-        let mut scan = match process.binaries() {
-            // The others go on without it.
-            Err(_) if !self.others.is_empty() && !process.is_alive() => Scan::default(),
-            scan => scan?,
-        };
-        for other in self.others.iter() {
-            // What one has ended with is of no use.
-            let Ok(its) = other.binaries() else { continue };
-            let known: HashSet<FileId> = scan.binaries.iter().map(Binary::id).collect();
-            let new = its.binaries.into_iter();
-            scan.binaries
-                .extend(new.filter(|binary| !known.contains(&binary.id())));
-        }
+        let scan = targets.binaries()?;
         for (path, error) in &scan.unreadable {
             resolved
                 .warnings

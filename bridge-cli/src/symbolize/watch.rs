@@ -41,10 +41,10 @@ pub(super) enum Became {
 }
 
 /// Whose mappings are looked at first. Others are when an event of theirs comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// Of this process and of what it forks.
-    Process(u32),
+    /// Of these processes and of what they fork.
+    Processes(Vec<u32>),
     /// Of all.
     All,
 }
@@ -71,8 +71,8 @@ impl Watcher {
             Ok(mappings) => (Some(mappings), None),
             Err(error) => (None, Some(error.to_string())),
         };
-        let pids = match whose {
-            Whose::Process(pid) => [pid].into_iter().chain(descendants(&[pid])).collect(),
+        let pids = match &whose {
+            Whose::Processes(pids) => [&pids[..], &descendants(pids)].concat(),
             Whose::All => all_processes(),
         };
         let mut watcher = Watcher {

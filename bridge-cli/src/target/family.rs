@@ -10,8 +10,10 @@ const MAX_PROCESSES: usize = 4096;
 pub(crate) fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The state stands behind the name, which may hold anything, parentheses included.
+    let runs = |rest: &str| !rest.starts_with(['Z', 'X']);
+    // The first thread may end before the others.
     stat.rsplit_once(") ")
-        .is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+        .is_some_and(|(_, rest)| runs(rest) || threads(pid).len() > 1)
 }
 
 /// The threads of a process.

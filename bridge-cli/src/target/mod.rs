@@ -1,4 +1,4 @@
-//! The target: a process, its threads, the binaries it maps, and the tracepoints in them.
+//! The target: a process or several, their threads, the binaries they map, and the tracepoints in them.
 //!
 //! A **process** is held by its directory under `/proc`, opened once, so that a number that was given to
 //! somebody else meanwhile is never mistaken for it. Its executable mappings lead to files, each known by
@@ -34,6 +34,7 @@ mod operand;
 mod process;
 mod process_end;
 mod sdk;
+mod targets;
 mod uretprobe_call;
 mod usdt;
 
@@ -48,6 +49,7 @@ pub use maps::{Mapping, parse_maps};
 pub use process::{Process, Scan, Thread};
 pub use process_end::ProcessEnd;
 pub use sdk::{SdkTables, Site, Tracepoint, TracepointField, TracepointLocation};
+pub use targets::Targets;
 pub(crate) use uretprobe_call::is_filtered as shows_returns_to_seccomp;
 pub use usdt::{Attachable, Semaphore, UsdtLocation, UsdtNotes, UsdtProbe, Warning};
 

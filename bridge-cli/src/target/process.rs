@@ -158,8 +158,10 @@ impl Process {
 
     /// Whether it still runs.
     pub fn is_alive(&self) -> bool {
+        let has_others = || self.threads().is_ok_and(|threads| threads.len() > 1);
+        // The first thread may end before the others.
         self.stat()
-            .is_ok_and(|stat| !matches!(stat.state, b'Z' | b'X'))
+            .is_ok_and(|stat| !matches!(stat.state, b'Z' | b'X') || has_others())
     }
 
     /// The path of its program as the kernel shows it; empty where that cannot be read.

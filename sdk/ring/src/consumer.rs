@@ -161,7 +161,7 @@ impl<R: Borrow<Region>> Consumer<R> {
     /// The ring is damaged: said once.
     pub fn snapshot(&mut self, each: impl FnMut(&[u64])) -> Result<(), Damage> {
         let capacity = self.region.borrow().geometry().ring_bytes() as u64;
-        self.look(move |control| intact(control, capacity), each)
+        self.look(u64::MAX, move |control| intact(control, capacity), each)
     }
 
     /// Shows what a refusing ring holds now that its reader has not taken yet, without taking it.
@@ -169,23 +169,31 @@ impl<R: Borrow<Region>> Consumer<R> {
     /// # Errors
     /// The ring is damaged: said once.
     pub fn peek(&mut self, each: impl FnMut(&[u64])) -> Result<(), Damage> {
-        self.look(|control| control.tail.load(Ordering::Acquire), each)
+        self.look(
+            u64::MAX,
+            |control| control.tail.load(Ordering::Acquire),
+            each,
+        )
     }
 
-    /// Shows what an overwriting ring got since the last call, or since this reader was made, as far as it
-    /// is still there, without taking it.
+    /// Shows what an overwriting ring got since the last call, or since this reader was made, and before
+    /// `until`, a [`head`](Consumer::head) that was read earlier: as far as it is still there, without taking
+    /// it.
     ///
     /// # Errors
     /// The ring is damaged: said once.
-    pub fn news(&mut self, each: impl FnMut(&[u64])) -> Result<(), Damage> {
-        let head = self.head();
+    pub fn news(&mut self, until: u64, each: impl FnMut(&[u64])) -> Result<(), Damage> {
         let seen = self.consumed;
-        self.consumed = head;
-        if head <= seen {
+        if until <= seen {
             return Ok(());
         }
+        self.consumed = until;
         let capacity = self.region.borrow().geometry().ring_bytes() as u64;
-        self.look(move |control| intact(control, capacity).max(seen), each)
+        self.look(
+            until,
+            move |control| intact(control, capacity).max(seen),
+            each,
+        )
     }
 
     /// From here on what an overwriting ring holds now is no news.
@@ -193,10 +201,11 @@ impl<R: Borrow<Region>> Consumer<R> {
         self.consumed = self.head();
     }
 
-    /// Shows the records from where `intact` says they begin up to the head. What has lost its place
-    /// meanwhile, as `intact` says by then, is left out. Padding is not shown.
+    /// Shows the records from where `intact` says they begin up to the head, or to `until`. What has lost its
+    /// place meanwhile, as `intact` says by then, is left out. Padding is not shown.
     fn look(
         &mut self,
+        until: u64,
         intact: impl Fn(&Control) -> u64,
         mut each: impl FnMut(&[u64]),
     ) -> Result<(), Damage> {
@@ -220,6 +229,7 @@ impl<R: Borrow<Region>> Consumer<R> {
         if !head.is_multiple_of(8) || at > head || head - at > capacity {
             return Err(self.damage(Damage::Head { head, consumed: at }));
         }
+        let head = head.min(until);
         let mut chunk = CHUNK;
         while at < head {
             let there = ((head - at) / 8) as usize;

@@ -175,7 +175,8 @@ fn read(region: &Region) {
         }
         let mut consumer = Consumer::new(region, ring);
         let _ = consumer.snapshot(|_| ());
-        let _ = consumer.news(|_| ());
+        let _ = consumer.news(head, |_| ());
+        let _ = consumer.news(u64::MAX, |_| ());
     }
 }
 

@@ -36,7 +36,7 @@ pub fn made_in(pid: u32) -> Vec<Listed> {
             taken.want_later(&[]);
         }
         let directory = shared.directory(0);
-        let listed = region::listed(&directory).filter_map(|point| Listed::read(&point));
+        let listed = region::listed(&directory).filter_map(|point| Listed::read(pid, &point));
         made.extend(listed.filter(|listed| listed.is_made));
     }
     made

@@ -69,8 +69,8 @@ pub struct How {
 
 /// See the module's page.
 pub struct SdkRings {
-    /// The target, as we number it.
-    target: u32,
+    /// The targets, as we number them.
+    targets: Vec<u32>,
     how: How,
     regions: Vec<Taken>,
     points: Vec<Point>,
@@ -103,15 +103,15 @@ pub struct SdkRings {
 }
 
 impl SdkRings {
-    /// Takes the regions that the target has by now, and those to come.
+    /// Takes the regions that the targets have by now, and those to come.
     ///
     /// # Errors
     /// One for each region that is none we know, or that somebody else has.
-    pub fn of(target: u32, filter: &Filter, how: How) -> (SdkRings, Vec<crate::error::Error>) {
+    pub fn of(targets: &[u32], filter: &Filter, how: How) -> (SdkRings, Vec<crate::error::Error>) {
         let mut fit = Fit::default();
         fit.add(read());
         let mut rings = SdkRings {
-            target,
+            targets: targets.to_vec(),
             how,
             regions: Vec::new(),
             points: Vec::new(),
@@ -132,13 +132,14 @@ impl SdkRings {
             warnings: Vec::new(),
             details: Vec::new(),
         };
-        let errors = rings.look_at(target);
+        let errors = targets.iter().flat_map(|&pid| rings.look_at(pid));
+        let errors = errors.collect();
         (rings, errors)
     }
 
-    /// The target, as we number it.
-    pub fn target(&self) -> u32 {
-        self.target
+    /// The targets, as we number them.
+    pub fn targets(&self) -> &[u32] {
+        &self.targets
     }
 
     /// Words since the last call for those who asked for more.
@@ -151,19 +152,41 @@ impl SdkRings {
         self.warnings.push(warning);
     }
 
-    /// Whether the target has rings that were taken.
+    /// Whether a target has rings that were taken.
     pub fn has_rings(&self) -> bool {
         self.regions.iter().any(|region| region.wish.is_target)
     }
 
-    /// Whether the target has rings that somebody in it switches events on for.
+    /// Those of the targets that have none.
+    pub fn without_rings(&self) -> Vec<u32> {
+        let has_some = |pid: u32| {
+            let mut regions = self.regions.iter();
+            regions.any(|region| region.pid == pid && region.wish.is_target)
+        };
+        let targets = self.targets.iter().copied();
+        targets.filter(|&pid| !has_some(pid)).collect()
+    }
+
+    /// Those of the targets whose rings nobody in them switches events on for.
+    pub fn without_helper(&self) -> Vec<u32> {
+        let mut pids = Vec::new();
+        for region in self.regions.iter().filter(|it| it.wish.is_target) {
+            let helped = |other: &Taken| other.pid == region.pid && other.shared.has_helper();
+            if !pids.contains(&region.pid) && !self.regions.iter().any(helped) {
+                pids.push(region.pid);
+            }
+        }
+        pids
+    }
+
+    /// Whether a target has rings that somebody in it switches events on for.
     pub fn has_helper(&self) -> bool {
         let helped = |region: &Taken| region.wish.is_target && region.shared.has_helper();
         self.regions.iter().any(helped)
     }
 
-    /// Gives the target's rings back, for somebody else to take.
-    pub fn give_back_target(&mut self) {
+    /// Gives the targets' rings back, for somebody else to take.
+    pub fn give_back_targets(&mut self) {
         let given_back = self.regions.extract_if(.., |region| region.wish.is_target);
         self.refused.extend(given_back.map(|region| region.id));
     }
@@ -173,7 +196,7 @@ impl SdkRings {
         self.waits_until.is_some()
     }
 
-    /// Gives up what was wanted of the target.
+    /// Gives up what was wanted of the targets.
     pub fn want_no_points(&mut self) {
         self.points.clear();
         for region in &mut self.regions {
@@ -182,7 +205,7 @@ impl SdkRings {
         }
     }
 
-    /// The tracepoints that the target's regions list by now. Helpers are asked to look for new libraries
+    /// The tracepoints that the targets' regions list by now. Helpers are asked to look for new libraries
     /// first.
     pub fn listed(&mut self) -> Vec<Listed> {
         let mut listed = Vec::new();
@@ -193,7 +216,8 @@ impl SdkRings {
             }
             let directory = region.shared.directory(0);
             let entries = region::listed(&directory);
-            listed.extend(entries.filter_map(|point| Listed::read(&point)));
+            let pid = region.pid;
+            listed.extend(entries.filter_map(|point| Listed::read(pid, &point)));
         }
         listed
     }

@@ -17,7 +17,9 @@ use crate::source::decode::Decoder;
 pub struct Listed {
     /// Its event id.
     pub event: u16,
-    /// Where its row is in the target's memory, which says in which object it is.
+    /// The process whose region lists it.
+    pub pid: u32,
+    /// Where its row is in that process's memory, which says in which object it is.
     pub row: u64,
     /// Provider.
     pub provider: String,
@@ -36,11 +38,12 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// Reads an entry of a directory.
-    pub(super) fn read(point: &ListedPoint<'_>) -> Option<Listed> {
+    /// Reads an entry of the directory of a region of `pid`.
+    pub(super) fn read(pid: u32, point: &ListedPoint<'_>) -> Option<Listed> {
         let schema = Schema::parse(point.schema).ok()?;
         Some(Listed {
             event: point.event,
+            pid,
             row: point.row,
             provider: schema.provider.to_owned(),
             name: schema.name.to_owned(),

@@ -14,6 +14,8 @@ pub(super) struct Reading {
     pub(super) group: Group,
     /// The time of the last record, ns.
     pub(super) last: u64,
+    /// The head when news were last looked for.
+    pub(super) seen: u64,
 }
 
 impl Taken {
@@ -39,10 +41,16 @@ impl Taken {
     }
 
     /// Shows what is new in the rings of a flight recorder, or with `all` everything that they hold,
-    /// without taking it.
+    /// without taking it. New is what was there when news were last looked for: all of these tracepoints
+    /// have been told of since.
     pub(super) fn look(&mut self, all: bool, round: &mut Round<'_>) {
         let (own, chosen) = (self.shared.mode(), self.shared.header().mode);
         for reading in 0..self.readings.len() {
+            let head = self.readings[reading].consumer.head();
+            let until = match all {
+                true => u64::MAX,
+                false => std::mem::replace(&mut self.readings[reading].seen, head),
+            };
             let (consumer, mut scene) = self.scene(reading);
             let cpu = scene.cpu;
             // Rings of children do as the program chose; they are not changed.
@@ -51,7 +59,7 @@ impl Taken {
             let shown = match (all, mode) {
                 (true, MODE_OVERWRITE) => consumer.snapshot(each),
                 (true, _) => consumer.peek(each),
-                (false, MODE_OVERWRITE) => consumer.news(each),
+                (false, MODE_OVERWRITE) => consumer.news(until, each),
                 (false, _) => Ok(()),
             };
             if let Err(damage) = shown {
@@ -67,6 +75,7 @@ impl Taken {
             consumer,
             group,
             last,
+            ..
         } = &mut self.readings[reading];
         let scene = Scene {
             is_tsc: self.shared.header().clock == CLOCK_TSC,

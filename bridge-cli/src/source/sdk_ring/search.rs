@@ -1,4 +1,4 @@
-//! Which regions there are: those of the target by now, and those that come later.
+//! Which regions there are: those of the targets by now, and those that come later.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ pub fn wake_helper(pid: u32) {
 }
 
 impl SdkRings {
-    /// Looks for regions when it is time: of the target, which makes them when it calls `init()`, anew after
+    /// Looks for regions when it is time: of a target, which makes them when it calls `init()`, anew after
     /// it starts another program, and of its descendants. Whether there are new ones.
     pub fn look(&mut self) -> bool {
         let start = Instant::now();
@@ -42,10 +42,12 @@ impl SdkRings {
             region.has_ended = region.has_ended || !region.is_there();
         }
         let before = self.regions.len();
-        let live = |region: &Taken| region.wish.is_target && !region.has_ended;
-        if !self.regions.iter().any(live) {
-            let target = self.target;
-            self.look_and_say(target);
+        for target in self.targets.clone() {
+            let live =
+                |region: &Taken| region.pid == target && region.wish.is_target && !region.has_ended;
+            if !self.regions.iter().any(live) {
+                self.look_and_say(target);
+            }
         }
         if self.how.follow {
             let mut family = self.family();
@@ -53,7 +55,7 @@ impl SdkRings {
             self.kin.extend(&descendants);
             self.kin.retain(|&pid| find::is_alive(pid));
             family.extend(descendants);
-            family.retain(|pid| *pid != self.target);
+            family.retain(|pid| !self.targets.contains(pid));
             for pid in family {
                 self.look_and_say(pid);
             }
@@ -69,15 +71,16 @@ impl SdkRings {
         self.regions.len() > before
     }
 
-    /// Looks for regions that the target may have made with a library that it has loaded.
+    /// Looks for regions that the targets may have made with libraries that they have loaded.
     pub fn look_for_libraries(&mut self) {
-        let target = self.target;
-        self.look_and_say(target);
+        for target in self.targets.clone() {
+            self.look_and_say(target);
+        }
     }
 
-    /// The processes that are known to be the target's.
+    /// The processes that are known to be the targets'.
     fn family(&self) -> Vec<u32> {
-        let mut family = vec![self.target];
+        let mut family = self.targets.clone();
         for region in &self.regions {
             for pid in [region.pid].iter().chain(region.people.children()) {
                 if !family.contains(pid) {
@@ -88,7 +91,7 @@ impl SdkRings {
         family
     }
 
-    /// Whether somebody who is followed lives although the target has ended.
+    /// Whether somebody who is followed lives although the targets have ended.
     pub fn is_followed_alive(&mut self) -> bool {
         self.has_living_kin()
             || self.how.follow
@@ -106,8 +109,9 @@ impl SdkRings {
     /// Descendants that somebody else knows of.
     pub fn know_kin(&mut self, pids: &[u32]) {
         if self.how.follow {
-            let others = pids.iter().filter(|&&pid| pid != self.target);
-            self.kin.extend(others);
+            let targets = &self.targets;
+            self.kin
+                .extend(pids.iter().filter(|pid| !targets.contains(pid)));
         }
     }
 
@@ -120,7 +124,7 @@ impl SdkRings {
     /// Takes the regions of a process that are its own and not taken yet.
     pub(super) fn look_at(&mut self, pid: u32) -> Vec<Error> {
         let mut errors = Vec::new();
-        let is_target = pid == self.target;
+        let is_target = self.targets.contains(&pid);
         for (path, id) in find::of_process(pid) {
             let is_known = self.regions.iter().any(|region| region.id == id);
             // Refused for good is only what is whole.

@@ -178,9 +178,14 @@ impl SdkRings {
         asked
     }
 
-    /// What flight recorders got since the last call, of the wanted tracepoints that `means` says. They are
-    /// looked at, not taken.
+    /// What flight recorders got between the last two calls, of the wanted tracepoints that `means` says. They
+    /// are looked at, not taken. Nothing comes while there are tracepoints of which nobody has said whether
+    /// they are wanted ([`unknown`](SdkRings::unknown)).
     pub fn news(&mut self, means: impl Fn(&str, &str) -> bool) -> Vec<Event> {
+        self.look_through();
+        if self.regions.iter().any(Taken::awaits_word) {
+            return Vec::new();
+        }
         let only: Vec<bool> = self
             .points
             .iter()

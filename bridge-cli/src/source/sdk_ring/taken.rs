@@ -146,6 +146,7 @@ impl Taken {
                 consumer: Consumer::new(Arc::clone(region), ring),
                 group,
                 last: 0,
+                seen: 0,
             })
         };
         let readings = groups.flat_map(reading).collect();
@@ -180,7 +181,7 @@ impl Taken {
         let directory = self.shared.directory(0);
         for point in region::listed(&directory) {
             let event = point.event;
-            let Some(listed) = Listed::read(&point) else {
+            let Some(listed) = Listed::read(self.pid, &point) else {
                 continue;
             };
             let known = points.iter().position(|point| point.is(&listed));
@@ -225,7 +226,8 @@ impl Taken {
         }
         self.directory_read += news.len();
         let entries = region::listed(&news);
-        let listed = entries.filter_map(|point| Listed::read(&point));
+        let pid = self.pid;
+        let listed = entries.filter_map(|point| Listed::read(pid, &point));
         self.unknown.extend(listed);
         self.adopt(points)
     }
