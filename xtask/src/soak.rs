@@ -1,6 +1,7 @@
 //! `cargo xtask soak`: the tests that count for long, at full length.
 //!
-//! The same tests run in `cargo xtask test`, with fewer rounds. They read `TRACEBRAID_SOAK`.
+//! The same tests run in `cargo xtask test`, with fewer rounds. They read `TRACEBRAID_SOAK`. What needs
+//! other kernels runs on them, as in `cargo xtask vm`.
 
 use crate::cargo::cargo;
 use crate::error::Error;
@@ -37,6 +38,9 @@ pub(crate) fn run(name: Option<&str>) -> Result<(), Error> {
         process::run(&mut command)?;
         Ok(Outcome::Passed(String::new()))
     });
+    if name.is_none_or(|name| crate::vm::GENERATED.contains(name)) {
+        steps.step("generated definitions", crate::vm::soak);
+    }
     if name.is_none() {
         steps.step("interleavings", || crate::interleavings::check(true));
         steps.step("musl", || crate::musl::check(true));

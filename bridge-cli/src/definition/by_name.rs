@@ -49,9 +49,6 @@ pub(super) fn cast(parse: &mut Parse<'_>, text: &str, program: &mut Program) -> 
     if parse.cast.is_none() {
         return parse.fail(parse.offset + 1, Code::NoPtrStrct, Errno::Einval);
     }
-    if parse.function.is_none() && parse.surroundings.event.is_none() {
-        return parse.fail_here(Code::NosupBtfarg, Errno::Einval);
-    }
     parse.offset += structure.len() + 2;
     read(parse, rest, program)
 }

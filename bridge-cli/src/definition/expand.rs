@@ -19,7 +19,11 @@ pub(super) fn expand(parse: &mut Parse<'_>, arguments: &[String]) -> Result<Vec<
     if expanded.len() > MOST {
         return too_many(parse);
     }
-    file_names(parse, &mut expanded)?;
+    // What parameters are replaced in is a copy, what file names are replaced in is not.
+    let is_copy = expanded != arguments;
+    if file_names(parse, &mut expanded)? && !is_copy {
+        parse.replace_arguments(&expanded);
+    }
     Ok(expanded)
 }
 
@@ -113,7 +117,8 @@ fn parameters(parse: &mut Parse<'_>, arguments: &[String]) -> Result<Vec<String>
     Ok(expanded)
 }
 
-fn file_names(parse: &mut Parse<'_>, arguments: &mut [String]) -> Result<(), Errno> {
+/// Whether any was replaced.
+fn file_names(parse: &mut Parse<'_>, arguments: &mut [String]) -> Result<bool, Errno> {
     let mut used = 0;
     for argument in arguments {
         let entry_only = match &*argument {
@@ -138,7 +143,7 @@ fn file_names(parse: &mut Parse<'_>, arguments: &mut [String]) -> Result<(), Err
             return Err(Errno::Enomem);
         }
     }
-    Ok(())
+    Ok(used > 0)
 }
 
 /// Where a `dentry` has the pointer to its name, and a `file` that to its `dentry`; bytes.

@@ -22,8 +22,9 @@ pub(super) fn read(parse: &mut Parse<'_>, text: &str, program: &mut Program) -> 
         Some(b'@') => memory(parse, &text[1..], program)?,
         Some(b'+' | b'-') => return dereference(parse, text, program),
         Some(b'\\') => immediate(parse, &text[1..], program)?,
-        Some(b'(') => by_name::cast(parse, text, program)?,
-        Some(byte) if byte.is_ascii_alphabetic() || *byte == b'_' => {
+        Some(b'(') if parse.surroundings.event.is_some() => by_name::cast(parse, text, program)?,
+        Some(b'(') => return parse.fail_here(Code::NosupTypecast, Errno::Einval),
+        Some(&byte) if text::is_letter(byte) || byte == b'_' => {
             let surroundings = &parse.surroundings;
             let known = surroundings.is_function_entry()
                 || surroundings.is_function_return()

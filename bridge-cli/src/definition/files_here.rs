@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use super::dwarf::DebugInfo;
 use super::knowledge::{Binary, FileTrouble, Files, Type, TypeId, Types, UserParameter};
+use super::rejection::Errno;
 use super::usdt_probe::UsdtSite;
 use crate::glob::Glob;
 use crate::instructions;
@@ -128,13 +129,24 @@ fn is_called(path: &Path, name: &str) -> bool {
     file == name || stem == name || stem.strip_prefix("lib") == Some(name)
 }
 
+/// Why there is nothing at a path.
+fn trouble(error: &std::io::Error) -> FileTrouble {
+    match error.raw_os_error() {
+        Some(libc::ENAMETOOLONG) => FileTrouble::NotReached(Errno::Enametoolong),
+        Some(libc::ENOTDIR) => FileTrouble::NotReached(Errno::Enotdir),
+        Some(libc::ELOOP) => FileTrouble::NotReached(Errno::Eloop),
+        Some(libc::EACCES) => FileTrouble::NotReached(Errno::Eacces),
+        _ => FileTrouble::NotFound,
+    }
+}
+
 impl Files for FilesHere {
     fn open(&self, path: &str) -> Result<Rc<dyn Binary>, FileTrouble> {
         if let Some(binary) = self.opened.borrow().get(path) {
             return Ok(Rc::clone(binary));
         }
         let place = self.place(path);
-        let metadata = std::fs::metadata(&place).map_err(|_| FileTrouble::NotFound)?;
+        let metadata = std::fs::metadata(&place).map_err(|error| trouble(&error))?;
         if !metadata.is_file() {
             return Err(FileTrouble::NotRegular);
         }

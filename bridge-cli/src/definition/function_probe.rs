@@ -7,10 +7,10 @@
 //! ```
 //! `$retval` among the arguments makes it a return probe.
 
-use super::knowledge::Probeable;
+use super::knowledge::{Probeable, Symbol};
 use super::parse::Parse;
 use super::rejection::{Code, Errno};
-use super::{Definition, Kind, Place, arguments, expand, kernel_probe, name, set};
+use super::{Definition, Kind, Place, arguments, expand, kernel_probe, name, set, text};
 
 /// Arguments of the entry that a return probe can keep.
 const KEPT: usize = 15;
@@ -103,15 +103,16 @@ fn symbol_of(
         }
         return Ok((symbol.to_owned(), true));
     }
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if is_tracepoint && let Some(at) = place.find(|c| !fits(c)) {
+    let fits = |byte: u8| text::is_letter(byte) || byte.is_ascii_digit() || byte == b'_';
+    if is_tracepoint && let Some(at) = place.bytes().position(|byte| !fits(byte)) {
         return parse.fail(at, Code::BadTpName, Errno::Einval);
     }
     for (index, word) in words.iter().enumerate().skip(2) {
         let Some(at) = word.find("$retval") else {
             continue;
         };
-        if word[at + "$retval".len()..].starts_with(fits) {
+        let behind = word.as_bytes().get(at + "$retval".len());
+        if behind.is_some_and(|&byte| fits(byte)) {
             continue;
         }
         if is_tracepoint {
@@ -130,10 +131,11 @@ fn verify(parse: &mut Parse<'_>, definition: &Definition) -> Result<(), Errno> {
     parse.index = 1;
     // ftrace knows functions by their bare names.
     let found = parse.kernel.symbols(None, symbol);
-    if found
-        .iter()
-        .any(|found| found.probeable != Probeable::NoTrace)
-    {
+    let is_traced = parse.kernel.is_traced(symbol).unwrap_or_else(|| {
+        let may_be = |found: &Symbol| found.probeable != Probeable::NoTrace;
+        found.iter().any(may_be)
+    });
+    if is_traced {
         return Ok(());
     }
     match found.is_empty() {

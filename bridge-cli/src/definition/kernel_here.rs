@@ -281,7 +281,8 @@ impl Kernel for KernelHere {
         rows.get(after)?;
         let start = rows[after.checked_sub(1)?].address;
         let first = rows.partition_point(|row| row.address < start);
-        (start != 0).then(|| (self.symbol(&rows[first]), address - start))
+        // What is below the kernel's half are offsets of per-CPU data.
+        (start >> 63 == 1).then(|| (self.symbol(&rows[first]), address - start))
     }
 
     fn is_boundary(&self, symbol: &Symbol, offset: u64) -> Option<bool> {
@@ -291,12 +292,25 @@ impl Kernel for KernelHere {
         self.text()?.is_boundary(symbol.address, offset)
     }
 
+    fn is_traced(&self, function: &str) -> Option<bool> {
+        KernelHere::is_traced(self, function)
+    }
+
     fn is_entry(&self, symbol: &Symbol, offset: u64) -> bool {
-        offset == 4
-            && symbol.address != 0
-            && self
-                .text()
-                .is_some_and(|text| text.begins_with_endbr(symbol.address))
+        if symbol.address == 0 {
+            return false;
+        }
+        let address = symbol.address.wrapping_add(offset);
+        let begins_with_endbr = |start| {
+            self.text()
+                .is_some_and(|text| text.begins_with_endbr(start))
+        };
+        self.symbol_at(address)
+            .is_some_and(|(inner, behind)| match behind {
+                0 => true,
+                4 => begins_with_endbr(inner.address),
+                _ => false,
+            })
     }
 
     fn prototype(&self, function: &str) -> Option<Prototype> {

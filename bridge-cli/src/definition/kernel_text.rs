@@ -24,6 +24,16 @@ pub(super) struct KernelText {
 /// Offsets beyond this are not looked at: no function is that long.
 const LONGEST: u64 = 1 << 20;
 
+/// `endbr64`, `endbr32`, and the no-operations that stand for them: of Linux up to 6.14 and since, and of
+/// FineIBT (`arch/x86/include/asm/ibt.h`).
+const ENTRIES: [[u8; 4]; 5] = [
+    [0xf3, 0x0f, 0x1e, 0xfa],
+    [0xf3, 0x0f, 0x1e, 0xfb],
+    [0x66, 0x0f, 0x1f, 0x00],
+    [0x0f, 0x1f, 0x40, 0xd6],
+    [0xf5, 0x0f, 0x1f, 0x00],
+];
+
 impl KernelText {
     pub(super) fn open() -> Option<KernelText> {
         let file = File::open("/proc/kcore").ok()?;
@@ -71,7 +81,10 @@ impl KernelText {
         instructions::is_boundary(&code, offset)
     }
 
+    /// Whether a function begins with an `endbr`, or with what the kernel has put in its place where nothing
+    /// jumps to.
     pub(super) fn begins_with_endbr(&self, address: u64) -> bool {
-        self.read(address, 4).as_deref() == Some(&[0xf3, 0x0f, 0x1e, 0xfa])
+        let first = self.read(address, 4);
+        first.is_some_and(|first| ENTRIES.iter().any(|entry| *entry == *first))
     }
 }

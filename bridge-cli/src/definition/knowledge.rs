@@ -7,6 +7,8 @@
 
 use std::path::PathBuf;
 
+use super::rejection::{Code, Errno};
+
 /// Which type, in the numbering of whoever gave it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TypeId(pub u64);
@@ -122,9 +124,12 @@ pub trait Kernel: Types {
     fn has_module(&self, name: &str) -> bool;
     /// The symbol that an address lies in, and how far behind its beginning.
     fn symbol_at(&self, address: u64) -> Option<(Symbol, u64)>;
+    /// Whether ftrace can trace a function of this name; `None`: not known.
+    fn is_traced(&self, function: &str) -> Option<bool>;
     /// Whether an instruction begins so many bytes behind a symbol's beginning; `None`: not known.
     fn is_boundary(&self, symbol: &Symbol, offset: u64) -> Option<bool>;
-    /// Whether so many bytes behind its beginning still is the entry of a function (behind an `endbr64`).
+    /// Whether so many bytes behind its beginning is the entry of a function: its own (behind an `endbr64`
+    /// too), or that of the next one.
     fn is_entry(&self, symbol: &Symbol, offset: u64) -> bool;
     /// What is known of a function's parameters.
     fn prototype(&self, function: &str) -> Option<Prototype>;
@@ -235,8 +240,21 @@ pub struct Piece {
 pub enum FileTrouble {
     /// There is none.
     NotFound,
+    /// The way to it ends before, for this reason: a part of it is too long, or no directory.
+    NotReached(Errno),
     /// It is a directory, a device or something else.
     NotRegular,
+}
+
+impl FileTrouble {
+    /// How the kernel refuses it.
+    pub(super) fn refusal(self) -> (Code, Errno) {
+        match self {
+            FileTrouble::NotFound => (Code::FileNotFound, Errno::Enoent),
+            FileTrouble::NotReached(errno) => (Code::FileNotFound, errno),
+            FileTrouble::NotRegular => (Code::NoRegularFile, Errno::Einval),
+        }
+    }
 }
 
 /// The files of a machine, as definitions see them.

@@ -1,6 +1,7 @@
 //! What is carried along while one definition is read: where we are in it, what its place allows, and
 //! what is known there.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use super::by_user_name::UserFunction;
@@ -39,8 +40,8 @@ impl Surroundings {
 
 /// See the module's page.
 pub(super) struct Parse<'a> {
-    /// The words of the definition as written: what columns count in.
-    words: &'a [String],
+    /// The words of the definition: what columns count in.
+    words: Cow<'a, [String]>,
     subsystem: &'static str,
     complaints: Vec<Complaint>,
     remarks: Vec<String>,
@@ -74,7 +75,7 @@ impl<'a> Parse<'a> {
         kernel: &'a dyn Kernel,
     ) -> Self {
         Parse {
-            words,
+            words: Cow::Borrowed(words),
             subsystem,
             complaints: Vec::new(),
             remarks: Vec::new(),
@@ -100,7 +101,7 @@ impl<'a> Parse<'a> {
         let before = |words: &[String]| words.iter().map(|word| word.len() + 1).sum::<usize>();
         let column = match self.words.get(..self.index) {
             Some(words) if self.index < self.words.len() => before(words) + at,
-            _ => before(self.words),
+            _ => before(&self.words),
         };
         self.complaints.push(Complaint { code, column });
     }
@@ -114,6 +115,13 @@ impl<'a> Parse<'a> {
     /// The same at the current place.
     pub(super) fn fail_here<T>(&mut self, code: Code, errno: Errno) -> Result<T, Errno> {
         self.fail(self.offset, code, errno)
+    }
+
+    /// From now on columns count in these arguments: the kernel puts what `%pd` stands for in its place.
+    pub(super) fn replace_arguments(&mut self, arguments: &[String]) {
+        let words = self.words.to_mut();
+        words.truncate(2);
+        words.extend_from_slice(arguments);
     }
 
     pub(super) fn remark(&mut self, remark: String) {

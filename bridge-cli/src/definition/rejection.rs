@@ -30,6 +30,14 @@ pub enum Errno {
     Enodev,
     /// The buffer for what `%pd` stands for is full.
     Enomem,
+    /// A part of a path is too long, or all of it.
+    Enametoolong,
+    /// A part of a path is no directory.
+    Enotdir,
+    /// A path leads through too many links.
+    Eloop,
+    /// A part of a path may not be searched.
+    Eacces,
 }
 
 impl Errno {
@@ -45,6 +53,10 @@ impl Errno {
             Errno::Eilseq => "EILSEQ",
             Errno::Enodev => "ENODEV",
             Errno::Enomem => "ENOMEM",
+            Errno::Enametoolong => "ENAMETOOLONG",
+            Errno::Enotdir => "ENOTDIR",
+            Errno::Eloop => "ELOOP",
+            Errno::Eacces => "EACCES",
         }
     }
 }
@@ -289,6 +301,9 @@ codes! {
     #[allow(missing_docs)]
     TooManyEargs: "Too many entry arguments specified",
         "a return probe keeps at most 15 arguments of the entry";
+    #[allow(missing_docs)]
+    NosupTypecast: "Typecasts are only for eprobe fields",
+        "(STRUCTURE)NAME->MEMBER is for the fields of events (e); parameters have their types: NAME->MEMBER";
     #[allow(missing_docs)]
     NoPtrStrct: "This is not a pointer to union/structure.",
         "'->' goes on from a pointer to a structure";

@@ -8,7 +8,7 @@
 //! The symbol may be a pattern; then each function that it matches is one definition. A PATH without a
 //! `/` is looked for where programs and libraries are, and may leave out `lib` and `.so`.
 
-use super::knowledge::{FileTrouble, Knowledge};
+use super::knowledge::Knowledge;
 use super::ours;
 use super::rejection::{Code, Errno, Rejection};
 use crate::glob::Glob;
@@ -86,8 +86,10 @@ pub(super) fn expand(
     }
     let binary = match knowledge.files.open(&path) {
         Ok(binary) => binary,
-        Err(FileTrouble::NotFound) => return refuse(Code::FileNotFound, Errno::Enoent),
-        Err(FileTrouble::NotRegular) => return refuse(Code::NoRegularFile, Errno::Einval),
+        Err(trouble) => {
+            let (code, errno) = trouble.refusal();
+            return refuse(code, errno);
+        }
     };
     if let Some(why) = binary.unfit() {
         let mut rejection = ours(words, Errno::Einval, "", Code::NotElf);

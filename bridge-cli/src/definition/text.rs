@@ -93,15 +93,17 @@ pub(super) fn prefix(text: &str, base: u32) -> (u64, &str) {
     (value, &digits_of[digits..])
 }
 
-/// Whether `text` is a C identifier; groups may hold `-` too.
+/// Whether the kernel takes a byte for a letter: those of Latin-1 are, and so the first bytes of most
+/// characters in UTF-8.
+pub(super) fn is_letter(byte: u8) -> bool {
+    byte.is_ascii_alphabetic() || byte >= 0xc0 && !matches!(byte, 0xd7 | 0xf7)
+}
+
+/// Whether `text` is a C identifier; groups may hold and begin with `-` too.
 pub(super) fn is_identifier(text: &str, with_hyphens: bool) -> bool {
+    let is_first = |byte| is_letter(byte) || byte == b'_' || with_hyphens && byte == b'-';
     let mut bytes = text.bytes();
-    bytes
-        .next()
-        .is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_')
-        && bytes.all(|byte| {
-            byte.is_ascii_alphanumeric() || byte == b'_' || with_hyphens && byte == b'-'
-        })
+    bytes.next().is_some_and(is_first) && bytes.all(|byte| is_first(byte) || byte.is_ascii_digit())
 }
 
 /// The words of a line.
@@ -155,6 +157,7 @@ mod tests {
         assert!(is_identifier("_a9", false));
         assert!(!is_identifier("9a", false) && !is_identifier("", false));
         assert!(is_identifier("g-1", true) && !is_identifier("g-1", false));
+        assert!(is_identifier("-g", true) && !is_identifier("1g", true));
         assert_eq!(words(" p:rd\tvfs_read\r"), ["p:rd", "vfs_read"]);
     }
 }

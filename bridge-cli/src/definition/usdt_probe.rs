@@ -9,7 +9,7 @@
 
 use tracebraid_bpf::spec;
 
-use super::knowledge::{FileTrouble, Knowledge};
+use super::knowledge::Knowledge;
 use super::program::KernelRegister;
 use super::rejection::{Code, Complaint, Errno, Rejection};
 use super::{name, ours};
@@ -73,8 +73,10 @@ pub(super) fn expand(
     };
     let binary = match knowledge.files.open(&path) {
         Ok(binary) => binary,
-        Err(FileTrouble::NotFound) => return refuse(Code::FileNotFound, Errno::Enoent, None),
-        Err(FileTrouble::NotRegular) => return refuse(Code::NoRegularFile, Errno::Einval, None),
+        Err(trouble) => {
+            let (code, errno) = trouble.refusal();
+            return refuse(code, errno, None);
+        }
     };
     if let Some(why) = binary.unfit() {
         return refuse(Code::NotElf, Errno::Einval, Some(why));

@@ -24,6 +24,7 @@ pub(super) fn read<'a>(
     opened: &'a Opened,
     set: &set::Set,
 ) -> Result<Option<Definition>, Errno> {
+    expand::check_count(parse, &words[2..])?;
     let command = &words[0];
     let mut is_return = command.starts_with('r');
     let Some(written) = Written::split(&words[1]) else {
@@ -32,8 +33,10 @@ pub(super) fn read<'a>(
     parse.index = 1;
     let binary = match &opened.0 {
         Ok(binary) => &**binary,
-        Err(FileTrouble::NotFound) => return parse.fail(0, Code::FileNotFound, Errno::Enoent),
-        Err(FileTrouble::NotRegular) => return parse.fail(0, Code::NoRegularFile, Errno::Einval),
+        Err(trouble) => {
+            let (code, errno) = trouble.refusal();
+            return parse.fail(0, code, errno);
+        }
     };
     let base = written.path.len() + 1;
     let (place, counter) = counter(parse, written.place, base)?;
@@ -88,7 +91,6 @@ pub(super) fn read<'a>(
     if !is_return {
         parse.user = Some(UserFunction::new(binary, offset.offset));
     }
-    expand::check_count(parse, &words[2..])?;
     let arguments = arguments(parse, &words[2..])?;
     let definition = Definition {
         kind: Kind::File,
@@ -162,6 +164,11 @@ impl<'t> Written<'t> {
 fn split_place(text: &str) -> Option<(&str, &str)> {
     let bytes = text.as_bytes();
     let after_slash = text.rfind('/')?;
+    let last = text.rfind(':')?;
+    if bytes.get(last + 1).is_some_and(u8::is_ascii_digit) {
+        // An offset: the kernel's own form.
+        return Some((&text[..last], &text[last + 1..]));
+    }
     let at = (after_slash..bytes.len()).rev().find(|&at| {
         bytes[at] == b':' && bytes.get(at + 1) != Some(&b':') && (at == 0 || bytes[at - 1] != b':')
     })?;

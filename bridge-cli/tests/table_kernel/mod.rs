@@ -199,6 +199,10 @@ impl Kernel for TableKernel {
         (!known.is_empty()).then(|| known.contains(&offset))
     }
 
+    fn is_traced(&self, _function: &str) -> Option<bool> {
+        None
+    }
+
     fn is_entry(&self, _symbol: &Symbol, offset: u64) -> bool {
         offset == 4
     }

@@ -45,6 +45,8 @@ pub(crate) struct Options {
     within: Option<Duration>,
     /// Of what programs print only what failed is shown.
     quiet: bool,
+    /// Tests that count do so at full length.
+    soak: bool,
 }
 
 impl Options {
@@ -123,6 +125,23 @@ pub(crate) fn run(options: &Options) -> Result<(), Error> {
     steps.finish()
 }
 
+/// The generated definitions, many of them, as a step of `cargo xtask soak`.
+///
+/// # Errors
+/// As those of [`run`].
+pub(crate) fn soak() -> Result<Outcome, Error> {
+    let machines = ["6.1", "6.12", "newest"].map(str::to_owned);
+    tests(&Options {
+        machines: machines.to_vec(),
+        only: Some(GENERATED.to_owned()),
+        soak: true,
+        ..Options::default()
+    })
+}
+
+/// The row that counts more in a long run.
+pub(crate) const GENERATED: &str = "bridge-cli:definition_judge";
+
 /// The tests on other kernels, as a step. Where they cannot be run they are ignored with the reason, and
 /// have failed where `TRACEBRAID_REQUIRE` names `vm`.
 ///
@@ -147,7 +166,8 @@ fn tests(options: &Options) -> Result<Outcome, Error> {
     let executables = Executables::build(&rows)?;
     executables.run_builders()?;
     let archive = directory.join("initrd");
-    executables.pack(&target, &directory.join("stage"), &archive)?;
+    let environment = environment(options.soak);
+    executables.pack(&target, &directory.join("stage"), &archive, &environment)?;
 
     let waiting = Mutex::new(machines.iter());
     let seen = Mutex::new(Vec::new());
@@ -356,7 +376,13 @@ impl<'a> Executables<'a> {
     }
 
     /// Packs them with all that they need.
-    fn pack(&self, target: &Path, stage: &Path, archive: &Path) -> Result<(), Error> {
+    fn pack(
+        &self,
+        target: &Path,
+        stage: &Path,
+        archive: &Path,
+        environment: &str,
+    ) -> Result<(), Error> {
         let mut image = Image::new(stage.to_owned())?;
         let root = cargo::root();
         for name in TOOLS {
@@ -386,11 +412,7 @@ impl<'a> Executables<'a> {
         image.add(&target.join("tmp"));
         let init = std::fs::read("tests/vm/init").map_err(Error::doing("tests/vm/init"))?;
         image.write(Path::new("/init"), &init, 0o755)?;
-        image.write(
-            Path::new("/vm/environment"),
-            environment().as_bytes(),
-            0o644,
-        )?;
+        image.write(Path::new("/vm/environment"), environment.as_bytes(), 0o644)?;
         let busybox = process::find_program("busybox")
             .ok_or_else(|| Error::failed("busybox is not installed"))?;
         let busybox = std::fs::read(&busybox).map_err(Error::doing("busybox"))?;
@@ -404,15 +426,23 @@ impl<'a> Executables<'a> {
 
 /// What tests are told in a guest: its kernels are known to do BPF, its CPUs are slow, and what cargo builds
 /// was built before, for these targets.
-fn environment() -> String {
+fn environment(soak: bool) -> String {
     let targets: Vec<&str> = TARGETS
         .into_iter()
         .filter(|target| crate::setup::has_target(target))
         .collect();
     let built = targets.join(",");
-    format!(
+    let mut environment = format!(
         "export TRACEBRAID_REQUIRE=bpf TRACEBRAID_SHORT=1 TRACEBRAID_BUILT={built} TRACEBRAID_MODULE=/vm/dummy.ko\n"
-    )
+    );
+    if soak {
+        environment.push_str("export TRACEBRAID_SOAK=1\n");
+    }
+    let seed = std::env::var("TRACEBRAID_SEED").ok();
+    if let Some(seed) = seed.and_then(|seed| seed.parse::<u64>().ok()) {
+        environment.push_str(&format!("export TRACEBRAID_SEED={seed}\n"));
+    }
+    environment
 }
 
 /// Targets that tests build programs for, and the guests can run.
