@@ -19,6 +19,7 @@ mod programs {
         "kprobe_multi",
         "fentry",
         "arguments",
+        "event",
         "tracepoint",
         "sched",
         "process",

@@ -10,6 +10,8 @@ pub(crate) const REGISTERS: usize = 34;
 /// Where `arguments.bpf.c` puts the arguments of a tracepoint, and how many at most.
 pub(crate) const FIRST_GIVEN: u16 = 21;
 pub(crate) const MOST_GIVEN: u8 = 12;
+/// Where `event.bpf.c` puts the address of an event's record.
+pub(crate) const RECORD_WORD: u16 = 21;
 pub(crate) const TEXTS: usize = 32;
 pub(crate) const STRING_LIMIT: usize = 4096;
 pub(crate) const CHAIN: usize = 4;
@@ -53,6 +55,9 @@ pub(crate) const STEP_BACK: u8 = 11;
 pub(crate) const STEP_STORE: u8 = 12;
 pub(crate) const STEP_STORE_MEMORY: u8 = 13;
 pub(crate) const STEP_STORE_TEXT: u8 = 14;
+pub(crate) const STEP_SHOWN: u8 = 15;
+pub(crate) const STEP_FIELD: u8 = 16;
+pub(crate) const STEP_FIELD_DATA: u8 = 17;
 
 pub(crate) const TEXT_READ: u32 = 0;
 pub(crate) const TEXT_NULL: u32 = 1;
@@ -183,12 +188,12 @@ pub(crate) mod record {
     pub(crate) const TEXT_HEAD: usize = 16;
     pub(crate) const STACK: usize = 40;
     /// Where in `struct scratch` the header of the record is.
-    pub(crate) const SCRATCH_RECORD: usize = 88 + 8 * super::REGISTERS;
+    pub(crate) const SCRATCH_RECORD: usize = 96 + 8 * super::REGISTERS;
     /// Where the words behind the record are, of which its `valid` tells.
     pub(crate) const SCRATCH_WORDS: usize = SCRATCH_RECORD + HEADER + 16;
     /// Where the heads of texts are.
     pub(crate) const SCRATCH_HEADS: usize = SCRATCH_WORDS + 8 * super::WORDS;
     /// `struct scratch` without the text behind it.
     pub(crate) const SCRATCH: usize =
-        144 + 8 * super::REGISTERS + 8 * super::WORDS + 16 * super::TEXTS;
+        152 + 8 * super::REGISTERS + 8 * super::WORDS + 16 * super::TEXTS;
 }

@@ -60,7 +60,7 @@ fn body(reader: &mut Reader<'_>, shape: &Shape, here: Task) -> Option<Body> {
     Some(match shape {
         Shape::Slots => slots(reader)?,
         Shape::Arguments(arguments) => arguments_body(reader, arguments)?,
-        Shape::Program(outputs) => program_body(reader, outputs)?,
+        Shape::Program { texts, .. } => program_body(reader, texts)?,
         Shape::Tracepoint => Body::Tracepoint(reader.0.to_vec()),
         Shape::Switch => {
             let prio = reader.u32()? as i32;

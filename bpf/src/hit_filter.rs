@@ -183,6 +183,13 @@ pub enum Text {
     Slot(u8),
     /// An output of a fetch [`Program`](crate::spec::Program), by its number among them.
     Output(u16),
+    /// Bytes of such an output that is no text, up to the first NUL.
+    Within {
+        /// The output's number.
+        number: u16,
+        /// How many bytes it has: 1 to 512.
+        bytes: u16,
+    },
     /// Bytes of a tracepoint's record, up to the first NUL.
     Record {
         /// Bytes from its beginning, at least 8.
@@ -246,6 +253,34 @@ pub enum Part {
 }
 
 impl HitFilter {
+    /// Hits that this one wants and another one too.
+    #[must_use]
+    pub fn and(mut self, other: HitFilter) -> HitFilter {
+        let behind = self.checks.len();
+        let moved = |next| match next {
+            Next::Check(index) => Next::Check(index + behind),
+            end => end,
+        };
+        let first = moved(other.first);
+        let joined = |next: &mut Next| {
+            if *next == Next::Accept {
+                *next = first;
+            }
+        };
+        joined(&mut self.first);
+        for check in &mut self.checks {
+            joined(&mut check.then);
+            joined(&mut check.otherwise);
+        }
+        self.checks
+            .extend(other.checks.into_iter().map(|check| Check {
+                test: check.test,
+                then: moved(check.then),
+                otherwise: moved(check.otherwise),
+            }));
+        self
+    }
+
     /// The outputs of a fetch program that it looks at, ascending, each once.
     pub fn outputs(&self) -> Vec<u16> {
         let number = |check: &Check| match &check.test {
@@ -256,12 +291,50 @@ impl HitFilter {
                 },
                 _,
             )
-            | Test::Text(Text::Output(number), _) => Some(*number),
+            | Test::Text(Text::Output(number) | Text::Within { number, .. }, _) => Some(*number),
             _ => None,
         };
         let mut outputs: Vec<u16> = self.checks.iter().filter_map(number).collect();
         outputs.sort_unstable();
         outputs.dedup();
         outputs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_filters_the_second_begins_where_the_first_accepts() {
+        let check = |then, otherwise| Check {
+            test: Test::Never,
+            then,
+            otherwise,
+        };
+        let of = |first, checks: &[(Next, Next)]| HitFilter {
+            first,
+            checks: checks
+                .iter()
+                .map(|&(then, otherwise)| check(then, otherwise))
+                .collect(),
+        };
+        let one = of(
+            Next::Check(0),
+            &[(Next::Accept, Next::Check(1)), (Next::Reject, Next::Accept)],
+        );
+        let two = of(Next::Check(0), &[(Next::Accept, Next::Reject)]);
+        let all = of(Next::Accept, &[]);
+        let joined = of(
+            Next::Check(0),
+            &[
+                (Next::Check(2), Next::Check(1)),
+                (Next::Reject, Next::Check(2)),
+                (Next::Accept, Next::Reject),
+            ],
+        );
+        assert_eq!(one.clone().and(two.clone()), joined);
+        assert_eq!(all.clone().and(two.clone()), two);
+        assert_eq!(two.clone().and(all), two);
     }
 }

@@ -33,6 +33,7 @@ pub(crate) enum Object {
     KprobeMulti,
     Fentry,
     Arguments,
+    Event,
     Tracepoint,
     Sched,
     Process,
@@ -54,6 +55,7 @@ impl Object {
             Object::KprobeMulti => compiled!("kprobe_multi"),
             Object::Fentry => compiled!("fentry"),
             Object::Arguments => compiled!("arguments"),
+            Object::Event => compiled!("event"),
             Object::Tracepoint => compiled!("tracepoint"),
             Object::Sched => compiled!("sched"),
             Object::Process => compiled!("process"),
@@ -69,7 +71,8 @@ impl Object {
             | Object::Kprobe
             | Object::KprobeMulti
             | Object::Fentry
-            | Object::Arguments => Some(Values::Scratch),
+            | Object::Arguments
+            | Object::Event => Some(Values::Scratch),
             Object::Tracepoint => Some(Values::Tracepoint),
             Object::Sched | Object::Process | Object::Syscalls => Some(Values::Record),
             Object::Family => None,
@@ -327,11 +330,12 @@ mod tests {
             deepest <= 48,
             "a function uses {deepest} bytes of stack; 48 are safe"
         );
-        let of_functions: [&[u8]; 4] = [
+        let of_functions: [&[u8]; 5] = [
             include_bytes!(concat!(env!("OUT_DIR"), "/kprobe.bpf.o")),
             include_bytes!(concat!(env!("OUT_DIR"), "/kprobe_multi.bpf.o")),
             include_bytes!(concat!(env!("OUT_DIR"), "/fentry.bpf.o")),
             include_bytes!(concat!(env!("OUT_DIR"), "/arguments.bpf.o")),
+            include_bytes!(concat!(env!("OUT_DIR"), "/event.bpf.o")),
         ];
         for object in of_functions {
             let deepest = self::deepest(object);

@@ -172,7 +172,7 @@ fn settings(
     }
     // Looking it up reads all of the kernel's types.
     let exit_tells_last =
-        plan.events[abi::PROCESS_EXIT] != abi::NO_ENTRY && capability::exit_tells_last();
+        plan.typed[abi::PROCESS_EXIT] != abi::NO_ENTRY && capability::exit_tells_last();
     abi::Settings {
         entries,
         string_limit: plan.string_limit as u32,
@@ -193,7 +193,7 @@ fn settings(
         filters: plan.filters.is_some().into(),
         cgroup: filter.cgroup.map_or(0, |cgroup| cgroup.number),
         cgroup_level: filter.cgroup.map_or(0, |cgroup| cgroup.level),
-        kernel_entry: plan.events,
+        kernel_entry: plan.typed,
         cpu_mask,
     }
 }

@@ -46,6 +46,8 @@ pub enum Mechanism {
     },
     /// A tracepoint's program that is handed its arguments.
     RawTracepoint,
+    /// A tracepoint's program that is handed its event's record.
+    Tracepoint,
 }
 
 impl fmt::Display for Mechanism {
@@ -58,6 +60,7 @@ impl fmt::Display for Mechanism {
             Mechanism::Kprobe { at_return: false } => "kprobe",
             Mechanism::Kprobe { at_return: true } => "kretprobe",
             Mechanism::RawTracepoint => "raw tracepoint",
+            Mechanism::Tracepoint => "tracepoint",
         })
     }
 }
@@ -127,7 +130,7 @@ pub(crate) fn why_not(mechanism: Mechanism) -> Option<&'static str> {
                 "this kernel is built without CONFIG_KPROBES or CONFIG_KPROBE_EVENTS";
             return kind().is_none().then_some(NONE);
         }
-        Mechanism::RawTracepoint => return None,
+        Mechanism::RawTracepoint | Mechanism::Tracepoint => return None,
     };
     known.as_deref()
 }

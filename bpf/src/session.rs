@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::attach::user::Way;
-use crate::attach::{arguments, function, raw, tracepoint, user};
+use crate::attach::{arguments, event, function, raw, tracepoint, user};
 use crate::capability;
 use crate::cost::{Cost, Meter};
 use crate::counters::Counters;
@@ -148,6 +148,7 @@ impl Session {
         };
         session.attach_kernel(&plan, &maps)?;
         session.attach_functions(&plan, &maps)?;
+        session.attach_events(&plan, &maps)?;
         session.attach_user(&plan, &maps, spec, options)?;
         session.entries = plan.entries;
         Ok(session)
@@ -380,7 +381,8 @@ impl Session {
         let cpu = self.cpus.first().copied().unwrap_or(0);
         let programs = std::iter::once(fd).chain(copies);
         for ((index, wanted), fd) in plan.tracepoints.iter().enumerate().zip(programs) {
-            let link = tracepoint::attach(wanted, index as u64, fd.as_fd(), cpu)?;
+            let called = (&*wanted.category, &*wanted.name);
+            let link = tracepoint::attach(called, index as u64, fd.as_fd(), cpu)?;
             self.kernel_links.push(link);
             let probes = plan.entries[wanted.entry as usize].probes.iter();
             let probes: Vec<ProbeId> = probes.map(|&(id, _)| id).collect();
@@ -402,6 +404,20 @@ impl Session {
             self.programs.push(guarded);
             self.meters.push(meter);
             self.chosen.push(chosen);
+        }
+        Ok(())
+    }
+
+    fn attach_events(&mut self, plan: &Plan, maps: &Maps) -> Result<()> {
+        if plan.events.is_empty() {
+            return Ok(());
+        }
+        let cpu = self.cpus.first().copied().unwrap_or(0);
+        for attached in event::attach(&plan.events, maps, cpu)? {
+            self.kernel_links.push(attached.link);
+            self.programs.push(attached.guarded);
+            self.meters.push(attached.meter);
+            self.chosen.push(attached.chosen);
         }
         Ok(())
     }

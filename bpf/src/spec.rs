@@ -21,6 +21,8 @@ pub struct Spec {
     pub functions: Vec<FunctionProbe>,
     /// Tracepoints by the arguments that they are handed.
     pub raw_tracepoints: Vec<RawTracepointProbe>,
+    /// Probes at events, which fetch fields of their records.
+    pub events: Vec<EventProbe>,
     /// Kernel tracepoints whose payload is copied as their `format` file describes it.
     pub tracepoints: Vec<TracepointProbe>,
     /// Events that are recorded as typed data from raw tracepoints.
@@ -69,6 +71,7 @@ impl Spec {
         self.user.is_empty()
             && self.functions.is_empty()
             && self.raw_tracepoints.is_empty()
+            && self.events.is_empty()
             && self.tracepoints.is_empty()
             && self.kernel.is_empty()
     }
@@ -119,6 +122,8 @@ pub struct Program {
     pub steps: Vec<Step>,
     /// The probe is hit when the function returns, not when its instruction is reached.
     pub at_return: bool,
+    /// Steps at the end whose outputs are for filters, and go into no record.
+    pub for_filters: Vec<Step>,
 }
 
 /// One step of a [`Program`].
@@ -131,6 +136,19 @@ pub enum Step {
     Argument(u8),
     /// Begins anew: the Nth argument, from 0, of a [`RawTracepointProbe`]; at most 12.
     Given(u8),
+    /// Begins anew: the address of the record of an [`EventProbe`], plus so many bytes.
+    Record(u32),
+    /// Begins anew: a number in the record of an [`EventProbe`].
+    Field {
+        /// Bytes from the record's beginning.
+        offset: u32,
+        /// 1, 2, 4 or 8.
+        bytes: u8,
+        /// Whether it is sign-extended.
+        signed: bool,
+    },
+    /// Begins anew: the address of what a descriptor in the record of an [`EventProbe`] leads to.
+    FieldData(Dynamic),
     /// Begins anew: a constant.
     Constant(u64),
     /// Begins anew: the run-time address of the probed place (of the function, at its return), plus so
@@ -277,6 +295,19 @@ pub enum FunctionPlace {
 pub struct RawTracepointProbe {
     /// Its number.
     pub id: ProbeId,
+    /// Such as `sched_switch`.
+    pub name: String,
+    /// What to fetch.
+    pub program: Program,
+}
+
+/// A probe at an event of the kernel that has a record: one with a tracepoint, or a system call's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventProbe {
+    /// Its number.
+    pub id: ProbeId,
+    /// Such as `sched`.
+    pub category: String,
     /// Such as `sched_switch`.
     pub name: String,
     /// What to fetch.

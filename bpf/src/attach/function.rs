@@ -122,7 +122,9 @@ fn attach_by<'a>(
     match way {
         Mechanism::Trampoline { at_return } => trampolines(at_return, waiting, maps, attached),
         Mechanism::KprobeMulti { at_return } => multi(at_return, waiting, maps, attached),
-        Mechanism::Kprobe { .. } | Mechanism::RawTracepoint => kprobes(waiting, maps, attached),
+        Mechanism::Kprobe { .. } | Mechanism::RawTracepoint | Mechanism::Tracepoint => {
+            kprobes(waiting, maps, attached)
+        }
     }
 }
 

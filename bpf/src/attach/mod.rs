@@ -1,6 +1,7 @@
 //! Attaching, one file a kind. Every attachment is a link, and a link is a file descriptor.
 
 pub(crate) mod arguments;
+pub(crate) mod event;
 pub(crate) mod fentry;
 pub(crate) mod function;
 pub(crate) mod kprobe_multi;

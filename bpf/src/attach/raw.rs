@@ -77,7 +77,7 @@ const TYPED: [(usize, Object, &str, &CStr); abi::EVENTS] = [
 pub(crate) fn wanted(plan: &Plan) -> Vec<Wanted> {
     let mut wanted = Vec::new();
     for (event, object, program, tracepoint) in TYPED {
-        let entry = plan.entries.get(plan.events[event] as usize);
+        let entry = plan.entries.get(plan.typed[event] as usize);
         if let Some(&(probe, _)) = entry.and_then(|entry| entry.probes.first()) {
             wanted.push(Wanted {
                 object,
@@ -115,7 +115,7 @@ pub(crate) fn probes(plan: &Plan, program: &str) -> Vec<ProbeId> {
     };
     let typed = TYPED.iter().find(|(.., name, _)| *name == program);
     let entries = match (typed, program) {
-        (Some((event, ..)), _) => vec![plan.events[*event]],
+        (Some((event, ..)), _) => vec![plan.typed[*event]],
         (None, "sys_enter") => plan.enter.as_ref().map(of_calls).unwrap_or_default(),
         (None, _) => plan.exit.as_ref().map(of_calls).unwrap_or_default(),
     };

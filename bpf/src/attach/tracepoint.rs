@@ -8,7 +8,6 @@ use std::path::PathBuf;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::perf_event;
-use crate::plan::Tracepoint;
 use crate::rights;
 
 /// Where tracefs is, if it is mounted.
@@ -21,12 +20,12 @@ pub(crate) fn tracefs() -> Option<PathBuf> {
 
 /// Attaches one; `index` is its cookie.
 pub(crate) fn attach(
-    tracepoint: &Tracepoint,
+    (category, name): (&str, &str),
     index: u64,
     program: BorrowedFd<'_>,
     cpu: u32,
 ) -> Result<OwnedFd> {
-    let what = format!("{}:{}", tracepoint.category, tracepoint.name);
+    let what = format!("{category}:{name}");
     let failed = |error: std::io::Error| {
         if matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES)) {
             return rights::refused(&format!("the tracepoint {what}"), error);
@@ -37,12 +36,12 @@ pub(crate) fn attach(
         };
         Error::new(kind, format!("cannot attach to the tracepoint {what}")).because(error)
     };
-    let id = id(tracepoint, &what)?;
+    let id = id(category, name, &what)?;
     let event = perf_event::open_tracepoint(id, cpu).map_err(failed)?;
     perf_event::link(program, &event, index).map_err(failed)
 }
 
-fn id(tracepoint: &Tracepoint, what: &str) -> Result<u64> {
+fn id(category: &str, name: &str, what: &str) -> Result<u64> {
     let root = tracefs().ok_or_else(|| {
         Error::new(
             ErrorKind::Unsupported {
@@ -55,18 +54,15 @@ fn id(tracepoint: &Tracepoint, what: &str) -> Result<u64> {
         )
     })?;
     // Names come from the user: none may lead out of `events`.
-    if [&tracepoint.category, &tracepoint.name].iter().any(|part| {
-        part.is_empty() || part.contains('/') || part.as_str() == "." || part.as_str() == ".."
-    }) {
+    if [category, name]
+        .iter()
+        .any(|part| part.is_empty() || part.contains('/') || *part == "." || *part == "..")
+    {
         return Err(Error::bad_spec(format!(
             "{what:?} is no name of a tracepoint"
         )));
     }
-    let file = root
-        .join("events")
-        .join(&tracepoint.category)
-        .join(&tracepoint.name)
-        .join("id");
+    let file = root.join("events").join(category).join(name).join("id");
     let text = std::fs::read_to_string(&file).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::new(
             ErrorKind::Unsupported {

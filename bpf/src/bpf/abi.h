@@ -215,7 +215,19 @@ enum abi_place {
 	ABI_STEP_STORE,
 	ABI_STEP_STORE_MEMORY,
 	ABI_STEP_STORE_TEXT,
+	/* Outputs from here on are for filters only: they go into no record. */
+	ABI_STEP_SHOWN,
+	/*
+	 * Of the record of an event, each begins an argument anew: `width` bytes of it at `displacement`, with
+	 * their sign where `shift` is 1; the address of what a descriptor there leads to, which counts from
+	 * its own end where `shift` is 1.
+	 */
+	ABI_STEP_FIELD,
+	ABI_STEP_FIELD_DATA,
 };
+
+/* The word of pt_regs in whose place the address of an event's record stands. */
+#define ABI_RECORD_WORD 21
 
 #define ABI_NO_REGISTER 0xffff
 
@@ -376,6 +388,9 @@ struct scratch {
 	__u64 function;
 	__u32 failed;
 	__u32 kept_failed;
+	/* Its outputs from there on are for filters only. */
+	__u32 shown;
+	__u32 reserved;
 	struct walk walk;
 	/* These two are copied as one. */
 	struct user_record record;
@@ -404,7 +419,7 @@ _Static_assert(sizeof(struct text_head) == 16, "text_head");
 _Static_assert(__builtin_offsetof(struct scratch, words) ==
 		       __builtin_offsetof(struct scratch, record) + sizeof(struct user_record),
 	       "words behind the record");
-_Static_assert(__builtin_offsetof(struct scratch, record) == 88 + 8 * ABI_REGISTERS, "record in scratch");
-_Static_assert(sizeof(struct scratch) == 144 + 8 * ABI_REGISTERS + 8 * ABI_WORDS + 16 * ABI_TEXTS, "scratch");
+_Static_assert(__builtin_offsetof(struct scratch, record) == 96 + 8 * ABI_REGISTERS, "record in scratch");
+_Static_assert(sizeof(struct scratch) == 152 + 8 * ABI_REGISTERS + 8 * ABI_WORDS + 16 * ABI_TEXTS, "scratch");
 
 #endif

@@ -7,6 +7,7 @@
 #include "kernel_memory.bpf.h"
 
 #define is_hit_wanted is_place_wanted
+#define IN_KERNEL
 #include "probe.bpf.h"
 
 const volatile __u32 location SEC(".rodata.location");

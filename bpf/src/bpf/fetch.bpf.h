@@ -101,6 +101,36 @@ static __noinline int store(struct scratch *scratch, const struct place *step)
 	return store_text(scratch, address);
 }
 
+#ifdef OF_EVENTS
+/* A number of an event's record. */
+static __noinline int load_field(struct scratch *scratch, const struct place *step)
+{
+	__u64 at = saved_register(scratch, ABI_RECORD_WORD) + step->displacement;
+	__u32 size = step->width, unused = (64 - 8 * size) & 63;
+
+	scratch->value = 0;
+	scratch->failed = !size || size > 8 ||
+			  bpf_probe_read_kernel(&scratch->value, size, (void *)at) != 0;
+	if (step->shift)
+		scratch->value = (__s64)(scratch->value << unused) >> unused;
+	return 0;
+}
+
+/* What a descriptor in an event's record leads to. */
+static __noinline int find_field_data(struct scratch *scratch, const struct place *step)
+{
+	__u64 at = saved_register(scratch, ABI_RECORD_WORD);
+
+	scratch->value = 0;
+	scratch->failed =
+		bpf_probe_read_kernel(&scratch->value, 4, (void *)(at + step->displacement)) != 0;
+	scratch->value = (scratch->value & 0xffff) + at;
+	if (step->shift)
+		scratch->value += step->displacement + 4;
+	return 0;
+}
+#endif
+
 static __noinline int do_step(struct scratch *scratch, const struct place *step)
 {
 	switch (step->kind) {
@@ -129,6 +159,15 @@ static __noinline int do_step(struct scratch *scratch, const struct place *step)
 		scratch->value = scratch->kept;
 		scratch->failed = scratch->kept_failed;
 		return 0;
+	case ABI_STEP_SHOWN:
+		scratch->shown = scratch->used;
+		return 0;
+#ifdef OF_EVENTS
+	case ABI_STEP_FIELD:
+		return load_field(scratch, step);
+	case ABI_STEP_FIELD_DATA:
+		return find_field_data(scratch, step);
+#endif
 	}
 	return store(scratch, step);
 }

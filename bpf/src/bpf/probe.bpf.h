@@ -276,6 +276,7 @@ static __noinline int record(struct scratch *scratch)
 	scratch->record.words = 0;
 	scratch->record.texts = 0;
 	scratch->used = 0;
+	scratch->shown = -1;
 	if (scratch->at.fetch == ABI_FETCH_SLOTS)
 		read_slots(scratch);
 	else if (settings.fetch_room && scratch->at.fetch == ABI_FETCH_PROGRAM)
@@ -286,6 +287,8 @@ static __noinline int record(struct scratch *scratch)
 		return FILTERED;
 	if (settings.count_only)
 		return DELIVERED;
+	if (settings.filters && scratch->used > scratch->shown)
+		scratch->used = scratch->shown;
 	fill_header(&scratch->record.header, scratch->at.entry);
 	if (stacks.room)
 		scratch->record.header.stack = stack_of(scratch)->bytes;

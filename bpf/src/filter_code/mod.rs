@@ -36,7 +36,7 @@ pub(crate) enum Values {
 impl Values {
     fn of(shape: &Shape) -> Values {
         match shape {
-            Shape::Slots | Shape::Arguments(_) | Shape::Program(_) => Values::Scratch,
+            Shape::Slots | Shape::Arguments(_) | Shape::Program { .. } => Values::Scratch,
             Shape::Tracepoint => Values::Tracepoint,
             Shape::Switch
             | Shape::Wake

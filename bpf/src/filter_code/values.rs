@@ -126,7 +126,7 @@ impl OneFilter<'_> {
     /// Where an output of a fetch program is, less the size of the scratch slot.
     fn output(&mut self, number: u16, missing: Label) -> Step<Reg> {
         let outputs = match &self.entry.shape {
-            Shape::Program(outputs) => outputs.len(),
+            Shape::Program { texts, hidden } => texts.len() + hidden,
             _ => 0,
         };
         let word = self.outputs.iter().position(|own| *own == number);
@@ -211,6 +211,19 @@ impl OneFilter<'_> {
                 code.place(empty);
                 let begin = record::SCRATCH + abi::OUTPUT_HEAD;
                 code.by_number(Operation::Add, AT, begin as i32);
+            }
+            Text::Within { number, bytes } => {
+                if !(1..=abi::ARRAY_BYTES).contains(&usize::from(bytes)) {
+                    return Err(format!("asks for {bytes} bytes of an output"));
+                }
+                let head = self.output(number, missing)?;
+                let code = &mut *self.code;
+                code.load(LENGTH, head, record::SCRATCH as i16 + 4, 4);
+                code.jump_if_number(When::Differs, LENGTH, abi::TEXT_READ as i32, missing);
+                let begin = record::SCRATCH + abi::OUTPUT_HEAD;
+                code.by_number(Operation::Add, AT, begin as i32);
+                let length = i32::from(bytes) | abi::TEXT_ENDS_IN_NUL;
+                code.by_number(Operation::Move, LENGTH, length);
             }
             Text::Record { offset, bytes } => {
                 let offset = self.in_record(offset, bytes)?;

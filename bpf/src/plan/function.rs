@@ -1,4 +1,4 @@
-//! Places in the kernel's code, and tracepoints by their arguments.
+//! Places in the kernel's code, tracepoints by their arguments, and events by the fields of their records.
 
 use super::place::{ARGUMENTS, check_program};
 use super::{Plan, Wanted};
@@ -63,19 +63,20 @@ pub(crate) struct RawTracepoint {
     pub(crate) location: u32,
 }
 
+/// An event of which fields are fetched. `location` is its cookie.
+#[derive(Debug)]
+pub(crate) struct Event {
+    pub(crate) probe: ProbeId,
+    pub(crate) category: String,
+    pub(crate) name: String,
+    pub(crate) location: u32,
+}
+
 impl Plan {
     pub(super) fn functions(&mut self, spec: &Spec) -> Result<()> {
         for probe in &spec.functions {
-            check_program(&probe.program)
-                .map_err(|what| Error::bad_spec(format!("{:?}: {what}", probe.place)))?;
-            let fetch = Fetch::Program(probe.program.clone());
-            let filter = spec.hits.get(&(probe.id, 0)).cloned();
-            let probes = vec![(probe.id, 0)];
-            let location = self.chain(vec![Wanted {
-                fetch,
-                filter,
-                probes,
-            }]);
+            let what = || format!("{:?}", probe.place);
+            let location = self.alone(spec, probe.id, &probe.program, what)?;
             self.functions.push(Function {
                 probe: probe.id,
                 place: probe.place.clone(),
@@ -86,23 +87,41 @@ impl Plan {
             });
         }
         for probe in &spec.raw_tracepoints {
-            check_program(&probe.program)
-                .map_err(|what| Error::bad_spec(format!("{}: {what}", probe.name)))?;
-            let fetch = Fetch::Program(probe.program.clone());
-            let filter = spec.hits.get(&(probe.id, 0)).cloned();
-            let probes = vec![(probe.id, 0)];
-            let location = self.chain(vec![Wanted {
-                fetch,
-                filter,
-                probes,
-            }]);
+            let what = || probe.name.clone();
+            let location = self.alone(spec, probe.id, &probe.program, what)?;
             self.raw_tracepoints.push(RawTracepoint {
                 probe: probe.id,
                 name: probe.name.clone(),
                 location,
             });
         }
+        for probe in &spec.events {
+            let what = || format!("{}:{}", probe.category, probe.name);
+            let location = self.alone(spec, probe.id, &probe.program, what)?;
+            self.events.push(Event {
+                probe: probe.id,
+                category: probe.category.clone(),
+                name: probe.name.clone(),
+                location,
+            });
+        }
         Ok(())
+    }
+
+    /// The location of a program that shares its place with no other.
+    fn alone(
+        &mut self,
+        spec: &Spec,
+        probe: ProbeId,
+        program: &Program,
+        what: impl FnOnce() -> String,
+    ) -> Result<u32> {
+        check_program(program).map_err(|why| Error::bad_spec(format!("{}: {why}", what())))?;
+        Ok(self.chain(vec![Wanted {
+            fetch: Fetch::Program(program.clone()),
+            filter: spec.hits.get(&(probe, 0)).cloned(),
+            probes: vec![(probe, 0)],
+        }]))
     }
 }
 
@@ -114,6 +133,7 @@ mod tests {
         Needs::of(&Program {
             steps: steps.to_vec(),
             at_return,
+            ..Program::default()
         })
     }
 

@@ -119,7 +119,7 @@ impl Plan {
         for (event, (shape, probes)) in typed {
             let ids = probes.iter().map(|&(id, _)| id);
             let filter = common_filter(spec, ids, 0)?.cloned();
-            self.events[event] = self.entry(probes, shape, filter);
+            self.typed[event] = self.entry(probes, shape, filter);
         }
         self.enter = self.calls(spec, &enter, &Shape::SysEnter)?;
         self.exit = self.calls(spec, &exit, &Shape::SysExit)?;

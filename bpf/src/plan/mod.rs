@@ -9,7 +9,7 @@ mod kernel;
 mod place;
 mod user;
 
-pub(crate) use function::{Function, Needs, RawTracepoint};
+pub(crate) use function::{Event, Function, Needs, RawTracepoint};
 pub(crate) use kernel::{Calls, Tracepoint};
 pub(crate) use user::{Binary, Site};
 
@@ -39,9 +39,10 @@ pub(crate) struct Plan {
     pub(crate) binaries: Vec<Binary>,
     pub(crate) functions: Vec<Function>,
     pub(crate) raw_tracepoints: Vec<RawTracepoint>,
+    pub(crate) events: Vec<Event>,
     pub(crate) tracepoints: Vec<Tracepoint>,
     /// Entry of each event with a record of its own, by `abi` number.
-    pub(crate) events: [u32; abi::EVENTS],
+    pub(crate) typed: [u32; abi::EVENTS],
     pub(crate) enter: Option<Calls>,
     pub(crate) exit: Option<Calls>,
     pub(crate) ring_bytes: usize,
@@ -79,8 +80,12 @@ struct Wanted {
 pub(crate) enum Shape {
     Slots,
     Arguments(Vec<Argument>),
-    /// Of each output whether it is text.
-    Program(Vec<bool>),
+    Program {
+        /// Of each output whether it is text.
+        texts: Vec<bool>,
+        /// Outputs behind them that only filters see.
+        hidden: usize,
+    },
     Tracepoint,
     Switch,
     Wake,
@@ -112,8 +117,9 @@ impl Plan {
             binaries: Vec::new(),
             functions: Vec::new(),
             raw_tracepoints: Vec::new(),
+            events: Vec::new(),
             tracepoints: Vec::new(),
-            events: [abi::NO_ENTRY; abi::EVENTS],
+            typed: [abi::NO_ENTRY; abi::EVENTS],
             enter: None,
             exit: None,
             ring_bytes,
@@ -197,13 +203,12 @@ impl Plan {
                 Fetch::Program(program) => {
                     let looked_at = filter.as_ref().map(HitFilter::outputs);
                     self.add_program(&program, &looked_at.unwrap_or_default());
-                    let [low, high] = (program.steps.len() as u16).to_le_bytes();
-                    (
-                        abi::FETCH_PROGRAM,
-                        low,
-                        high,
-                        Shape::Program(texts(&program)),
-                    )
+                    let count = self.places.len() as u32 - first_place;
+                    let [low, high] = (count as u16).to_le_bytes();
+                    let hidden = outputs(&program.for_filters).count();
+                    let texts = texts(&program);
+                    let shape = Shape::Program { texts, hidden };
+                    (abi::FETCH_PROGRAM, low, high, shape)
                 }
             };
             let entry = self.entry(probes, shape, filter);
@@ -222,20 +227,28 @@ impl Plan {
 
     /// Of the outputs that a filter looks at, the words of their places say where they are.
     fn add_program(&mut self, program: &Program, looked_at: &[u16]) {
-        let mut outputs = 0..;
-        self.places.extend(program.steps.iter().map(|own| {
+        let mut numbers = 0..;
+        let mut place = |own: &Step| {
             let mut place = step(own);
-            let output = own.is_output().then(|| outputs.next()).flatten();
+            let output = own.is_output().then(|| numbers.next()).flatten();
             let word = looked_at.iter().position(|wanted| Some(*wanted) == output);
             place.index = word.map_or(abi::NO_REGISTER, |word| word as u16);
             place
-        }));
+        };
+        self.places.extend(program.steps.iter().map(&mut place));
+        if !program.for_filters.is_empty() {
+            self.places.push(abi::Place {
+                kind: abi::STEP_SHOWN,
+                ..NO_PLACE
+            });
+            self.places.extend(program.for_filters.iter().map(place));
+        }
         let bytes = |step: &Step| match step {
             Step::StoreText(_) => self.string_limit,
             Step::StoreMemory { .. } => abi::ARRAY_BYTES,
             _ => 8,
         };
-        let outputs = program.steps.iter().filter(|step| step.is_output());
+        let outputs = outputs(&program.steps).chain(outputs(&program.for_filters));
         let heads = abi::OUTPUT_HEAD * outputs.clone().count();
         let all: usize = outputs.map(|step| abi::OUTPUT_HEAD + bytes(step)).sum();
         // What a program asks for before it stores is the most that one step can store.
@@ -246,10 +259,13 @@ impl Plan {
 }
 
 fn texts(program: &Program) -> Vec<bool> {
-    let outputs = program.steps.iter().filter(|step| step.is_output());
-    outputs
+    outputs(&program.steps)
         .map(|step| matches!(step, Step::StoreText(_)))
         .collect()
+}
+
+fn outputs(steps: &[Step]) -> impl Iterator<Item = &Step> + Clone {
+    steps.iter().filter(|step| step.is_output())
 }
 
 fn ring_bytes(wanted: usize) -> Result<usize> {

@@ -67,10 +67,12 @@ pub(crate) const ARGUMENTS: [Register; 6] = [
 
 /// What of a fetch program cannot be.
 pub(super) fn check_program(program: &Program) -> std::result::Result<(), String> {
-    if program.steps.len() > usize::from(u16::MAX) {
-        return Err(format!("{} steps", program.steps.len()));
+    let steps = || program.steps.iter().chain(&program.for_filters);
+    // And one between the two.
+    if steps().count() >= usize::from(u16::MAX) {
+        return Err(format!("{} steps", steps().count()));
     }
-    let beyond = program.steps.iter().find_map(|step| match *step {
+    let beyond = steps().find_map(|step| match *step {
         Step::Argument(number) if usize::from(number) >= ARGUMENTS.len() => Some(number),
         Step::Given(number) if number >= abi::MOST_GIVEN => Some(number),
         _ => None,
@@ -78,7 +80,14 @@ pub(super) fn check_program(program: &Program) -> std::result::Result<(), String
     if let Some(number) = beyond {
         return Err(format!("argument {number}, which is in no register"));
     }
-    let mut sizes = program.steps.iter().filter_map(|step| match step {
+    let widths = |step: &Step| match *step {
+        Step::Field { bytes, .. } if !matches!(bytes, 1 | 2 | 4 | 8) => Some(bytes),
+        _ => None,
+    };
+    if let Some(bytes) = steps().find_map(widths) {
+        return Err(format!("a number of {bytes} bytes"));
+    }
+    let mut sizes = steps().filter_map(|step| match step {
         Step::StoreMemory { size, .. } => Some(usize::from(*size)),
         _ => None,
     });
@@ -200,6 +209,23 @@ pub(super) fn step(step: &Step) -> abi::Place {
         Step::Given(number) => abi::Place {
             base: abi::FIRST_GIVEN + u16::from(number),
             ..with(abi::STEP_REGISTER, 0)
+        },
+        Step::Record(offset) => abi::Place {
+            base: abi::RECORD_WORD,
+            ..with(abi::STEP_REGISTER, offset.into())
+        },
+        Step::Field {
+            offset,
+            bytes,
+            signed,
+        } => abi::Place {
+            width: bytes,
+            shift: signed.into(),
+            ..with(abi::STEP_FIELD, offset.into())
+        },
+        Step::FieldData(field) => abi::Place {
+            shift: field.relative.into(),
+            ..with(abi::STEP_FIELD_DATA, field.offset.into())
         },
         Step::Constant(value) => with(abi::STEP_CONSTANT, value as i64),
         Step::Function(displacement) => with(abi::STEP_FUNCTION, displacement),

@@ -198,6 +198,7 @@ pub(crate) const SUITE: &[Row] = &[
     // Probes anywhere, in the kernel's language.
     Row::test("bridge-cli", "attach_definitions"),
     Row::test("bridge-cli", "attach_functions"),
+    Row::test("bridge-cli", "attach_events"),
     Row::test("bridge-cli", "definition_judge").limit(2400),
     Row::test("bridge-cli", "cli_launch"),
     Row::test("bridge-cli", "stat_counts"),
