@@ -360,6 +360,27 @@ fn main() {
             assert_eq!(ran.status, 3, "{}", ran.err);
             assert!(ran.err.contains(&format!("{count} events")), "{}", ran.err);
         }),
+        bpf_test(
+            "a_definition_at_a_place_with_a_semaphore_goes_with_it",
+            || {
+                let target = path("ticker");
+                let binary = bridge::target::Binary::open(Path::new(&target)).unwrap();
+                let mut probes = binary.usdt_probes().iter();
+                let guarded = probes.find(|probe| probe.name == "guarded").unwrap();
+                let bridge::target::Place::File { offset, .. } = guarded.locations[0].place else {
+                    panic!("{guarded:?}");
+                };
+                let plain = format!("p:plain {target}:{offset:#x} i=%di:s64");
+                for events in [["demo:guarded", &plain], [&plain, "demo:guarded"]] {
+                    let args = ["attach", "-e", events[0], "-e", events[1], "--", &target];
+                    let ran = run_bridge(&[&args[..], &["3", "0", "at-once"]].concat());
+                    assert!(ran.out.contains("HITS 3 3 1"), "{}{}", ran.out, ran.err);
+                    for name in ["demo:guarded", "uprobes:plain"] {
+                        assert_eq!(ran.row(name)[..2], ["3", "3"], "{name}: {}", ran.err);
+                    }
+                }
+            },
+        ),
         bpf_test("several_definitions_of_one_place_are_hit_each", || {
             let target = path("probed");
             let one = format!("p:one {target}:back a=%di:s64");

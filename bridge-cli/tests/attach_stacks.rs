@@ -301,6 +301,22 @@ fn main() {
             },
         ),
         bpf_test(
+            "code_made_at_run_time_in_other_namespaces_has_its_names_too",
+            || {
+                // The file of names is where only the program sees it, under the number that it has there.
+                let target = built("jit.c", "jit-apart", WITH);
+                let probe = format!("uprobe:{target}:leaf");
+                let apart = format!("mount -t tmpfs none /tmp && exec {target} 2 500000");
+                let command = ["unshare", "-m", "-p", "-f", "sh", "-c", &apart];
+                let (events, ran) = run(&["-g", "--follow", "-e", &probe], &command);
+                assert_eq!(events.len(), 2, "{}{}", ran.out, ran.err);
+                for event in &events {
+                    let expected = ["leaf", "made at run time", "main"];
+                    assert_eq!(names(event)[..3], expected, "{event}");
+                }
+            },
+        ),
+        bpf_test(
             "rust_names_are_those_of_the_source_inlined_functions_too",
             || {
                 for (name, flags) in [

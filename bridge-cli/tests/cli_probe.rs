@@ -86,6 +86,25 @@ fn a_symbol_that_the_file_does_not_have_is_told_with_the_nearest() {
 }
 
 #[test]
+fn lines_that_end_otherwise_and_the_last_without_an_end_are_read() {
+    let own = own();
+    let definitions =
+        format!("p:a {own}:main v=%di:s32\r\n# a note\r\n\r\n\n\tr:b {own}:main $retval:s32");
+    let output = probe(&["-"], &definitions);
+    let listed = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(
+        listed.starts_with("p:uprobes/a ") && listed.contains("\nr:uprobes/b "),
+        "{listed}"
+    );
+    // Two characters are no end of a line.
+    let output = probe(&["-"], &format!("p:a {own}:main v=%di:s32\\n"));
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(told.contains("-:1: Unknown type is specified"), "{told}");
+}
+
+#[test]
 fn a_place_that_attach_would_refuse_is_warned_of() {
     let definition = format!("p {}:0\n", own());
     let output = probe(&["-"], &definition);

@@ -89,3 +89,37 @@ fn damaged_bytes_give_less_and_never_a_panic() {
     }
     assert_ne!(differing, 0, "the damage was never seen");
 }
+
+#[test]
+fn a_unit_whose_code_would_end_behind_the_last_address_has_none() {
+    // A unit without children: where its code begins, and how many bytes it has.
+    let source = r#"
+        .text
+        .globl reaching
+        .type reaching, @function
+    reaching:
+        ret
+        .size reaching, 1
+        .section .debug_abbrev,"",@progbits
+        .byte 1, 0x11, 0, 0x11, 1, 0x12, 7, 0, 0, 0
+        .section .debug_info,"",@progbits
+        .long 2f - 1f
+    1:  .short 4
+        .long 0
+        .byte 8, 1
+        .quad reaching
+        .quad -1
+    2:
+    "#;
+    let place = scratch("reaching");
+    let (file, program) = (place.join("reaching.s"), place.join("reaching"));
+    std::fs::write(&file, source).unwrap();
+    run(Command::new("cc")
+        .args(["-shared", "-nostdlib"])
+        .arg(&file)
+        .arg("-o")
+        .arg(&program));
+    let binary = Binary::open(&program).unwrap();
+    assert!(DebugInfo::of(&binary).is_ok(), "it has debug information");
+    assert_eq!(ask(&program), 0);
+}

@@ -98,10 +98,7 @@ fn value(
                 push(parse, program, step)?;
                 Ok(parse.cast)
             }
-            None => {
-                list_fields(parse);
-                parse.fail_here(Code::BadAttachArg, Errno::Einval)
-            }
+            None => parse.fail_here(Code::BadAttachArg, Errno::Einval),
         };
     }
     if parse.surroundings.at_return && name == "$retval" {
@@ -229,13 +226,6 @@ pub(super) fn find(parse: &Parse<'_>, members: &[Member], name: &str) -> Option<
             }
         }
     }
-}
-
-/// Says which fields the event has.
-pub(super) fn list_fields(parse: &mut Parse<'_>) {
-    let fields = parse.surroundings.event.iter().flatten();
-    let names = fields.map(|field| field.name.clone()).collect();
-    list(parse, "its fields are", names);
 }
 
 pub(super) fn list(parse: &mut Parse<'_>, what: &str, names: Vec<String>) {

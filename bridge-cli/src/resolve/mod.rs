@@ -11,7 +11,6 @@
 mod asking;
 mod choose;
 pub mod definitions;
-mod event_filter;
 mod files;
 mod kernel;
 mod points;

@@ -1,5 +1,5 @@
-/* jit COUNT: makes a function at run time, keeps perf's file of its name, and COUNT times calls leaf through
- * it. The file stays. */
+/* jit COUNT [MICROSECONDS]: makes a function at run time, keeps perf's file of its name, and COUNT times calls
+ * leaf through it. Ends so much later. The file stays. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,5 +28,7 @@ int main(int argc, char **argv)
         ((void (*)(void (*)(void)))(memory + 64))(leaf);
         asm volatile("" ::: "memory");
     }
+    if (argc > 2)
+        usleep(atol(argv[2]));
     return 0;
 }

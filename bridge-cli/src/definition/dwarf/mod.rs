@@ -210,14 +210,9 @@ impl DebugInfo {
                 let Ok(unit) = self.dwarf.unit(header) else {
                     continue;
                 };
-                let Ok(mut own) = self.dwarf.unit_ranges(&unit) else {
-                    continue;
-                };
-                while let Ok(Some(range)) = own.next() {
-                    if range.begin < range.end {
-                        ranges.push((range.begin, range.end, start));
-                    }
-                }
+                let own = self.ranges_of_unit(&unit).into_iter();
+                let own = own.filter(|range| range.begin < range.end);
+                ranges.extend(own.map(|range| (range.begin, range.end, start)));
             }
             ranges.sort_unstable();
             ranges
@@ -228,6 +223,31 @@ impl DebugInfo {
             true => self.unit(false, start),
             false => None,
         }
+    }
+
+    /// Where the code of a unit is. (That of gimli adds a hostile length without a check.)
+    fn ranges_of_unit(&self, unit: &Unit) -> Vec<gimli::Range> {
+        let mut entries = unit.entries();
+        let Ok(Some(root)) = entries.next_dfs() else {
+            return Vec::new();
+        };
+        if let Some(value) = root.attr_value(dw::DW_AT_ranges) {
+            let Ok(Some(mut list)) = self.dwarf.attr_ranges(unit, value) else {
+                return Vec::new();
+            };
+            return std::iter::from_fn(|| list.next().ok().flatten()).collect();
+        }
+        let address = |value| self.dwarf.attr_address(unit, value).ok().flatten();
+        let begin = root.attr_value(dw::DW_AT_low_pc).and_then(address);
+        let end = match root.attr_value(dw::DW_AT_high_pc) {
+            Some(AttributeValue::Udata(size)) => begin.and_then(|begin| begin.checked_add(size)),
+            Some(value) => address(value),
+            None => None,
+        };
+        let range = begin
+            .zip(end)
+            .map(|(begin, end)| gimli::Range { begin, end });
+        range.into_iter().collect()
     }
 
     /// Every entry of a unit, until `each` has enough.
