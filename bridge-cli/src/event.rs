@@ -175,8 +175,11 @@ pub enum Print {
     Present,
     /// The application's `print = "id={id} depth={depth}"`.
     Template(String),
-    /// As the kernel prints a probe: `(address) name=value …`, or `(return address <- function) …`.
+    /// As the kernel prints a probe: `(address) name=value …`, `(return address <- function) …`, or `(group.event)
+    /// …`.
     Definition {
+        /// The event that it is at, where it is at one.
+        event: Option<String>,
         /// How many of the first fields are those addresses.
         addresses: usize,
         /// What names addresses of the kernel; `None` for a probe in a file.

@@ -98,7 +98,10 @@ fn value(
                 push(parse, program, step)?;
                 Ok(parse.cast)
             }
-            None => parse.fail_here(Code::BadAttachArg, Errno::Einval),
+            None => {
+                list_fields(parse);
+                parse.fail_here(Code::BadAttachArg, Errno::Einval)
+            }
         };
     }
     if parse.surroundings.at_return && name == "$retval" {
@@ -226,6 +229,13 @@ pub(super) fn find(parse: &Parse<'_>, members: &[Member], name: &str) -> Option<
             }
         }
     }
+}
+
+/// Says which fields the event has.
+pub(super) fn list_fields(parse: &mut Parse<'_>) {
+    let fields = parse.surroundings.event.iter().flatten();
+    let names = fields.map(|field| field.name.clone()).collect();
+    list(parse, "its fields are", names);
 }
 
 pub(super) fn list(parse: &mut Parse<'_>, what: &str, names: Vec<String>) {

@@ -5,13 +5,13 @@
 //! s=+0(+8(%di)):string[2]  register rdi │ read +8 … keep │ back, read +0, text │ back, read +8, text
 //! c=$comm            nothing: the record's header has it
 //! ```
-//! The first outputs are the addresses that the kernel's records begin with.
+//! The first outputs are the addresses that the kernel's records begin with; at an event there is none.
 
 use tracebraid_bpf::spec::{self, Register};
 
 use super::argument::Argument;
 use super::kernel_probe::address_of;
-use super::knowledge::Kernel;
+use super::knowledge::{EventField, Kernel};
 use super::program::{KernelRegister, Step};
 use super::value_type::ValueType;
 use super::{Definition, Kind, Place};
@@ -72,7 +72,12 @@ pub fn compile(definition: &Definition, kernel: &dyn Kernel) -> Result<Compiled,
     // In the kernel it stands one byte behind the probe, as behind a breakpoint.
     let behind = i64::from(definition.kind != Kind::File && !definition.is_return);
     let ip = spec::Step::Register(Register::Rip, -behind);
+    let fields = match &definition.place {
+        Place::Event { group, name, .. } => kernel.event(group, name).unwrap_or_default(),
+        _ => Vec::new(),
+    };
     let first = match (definition.kind, definition.is_return) {
+        (Kind::Event, _) => vec![],
         (Kind::Tracepoint, _) => vec![spec::Step::Constant(stub(definition, kernel))],
         (_, true) => vec![spec::Step::Function(0), ip],
         (_, false) => vec![ip],
@@ -81,10 +86,16 @@ pub fn compile(definition: &Definition, kernel: &dyn Kernel) -> Result<Compiled,
     for address in first {
         steps.extend([address, spec::Step::Store]);
     }
+    let at = At {
+        kind: definition.kind,
+        offset,
+        fields,
+        kernel,
+    };
     let mut arguments = definition
         .arguments
         .iter()
-        .map(|argument| one(argument, (definition.kind, offset), kernel, &mut steps))
+        .map(|argument| one(argument, &at, &mut steps))
         .collect::<Result<Vec<Read>, String>>()?;
     for read in &mut arguments {
         read.is_signed = definition.kind == Kind::File && read.value.is_number_with_sign();
@@ -93,6 +104,7 @@ pub fn compile(definition: &Definition, kernel: &dyn Kernel) -> Result<Compiled,
         program: spec::Program {
             steps,
             at_return: definition.is_return,
+            for_filters: Vec::new(),
         },
         addresses,
         arguments,
@@ -119,16 +131,28 @@ fn stub(definition: &Definition, kernel: &dyn Kernel) -> u64 {
     })
 }
 
-fn one(
-    argument: &Argument,
-    place: (Kind, u64),
-    kernel: &dyn Kernel,
-    steps: &mut Vec<spec::Step>,
-) -> Result<Read, String> {
+/// Where a definition's arguments are fetched.
+struct At<'a> {
+    kind: Kind,
+    /// In a file.
+    offset: u64,
+    /// Of the event.
+    fields: Vec<EventField>,
+    kernel: &'a dyn Kernel,
+}
+
+fn one(argument: &Argument, at: &At<'_>, steps: &mut Vec<spec::Step>) -> Result<Read, String> {
     let mut bits = None;
     let mut source = Source::One;
     for step in argument.program.steps() {
         match step {
+            Step::Comm if !argument.value.is_text() => {
+                return Err(format!(
+                    "{}={}: the thread's name is a text: write $comm:string (the kernel prints its address \
+                     instead)",
+                    argument.name, argument.body
+                ));
+            }
             Step::Comm => source = Source::Comm,
             Step::Text(text) => source = Source::Constant(text.clone()),
             Step::Bits { width, offset } => bits = Some((*width, *offset)),
@@ -140,12 +164,12 @@ fn one(
     if let Some(length) = &argument.length {
         source = Source::Sized;
         for step in length.steps() {
-            fetch(step, argument, place, kernel, steps)?;
+            fetch(step, argument, at, steps)?;
         }
     }
     if !matches!(source, Source::Comm | Source::Constant(_)) {
         for step in argument.program.steps() {
-            fetch(step, argument, place, kernel, steps)?;
+            fetch(step, argument, at, steps)?;
         }
     }
     Ok(Read {
@@ -159,8 +183,7 @@ fn one(
 fn fetch(
     step: &Step,
     argument: &Argument,
-    (kind, offset): (Kind, u64),
-    kernel: &dyn Kernel,
+    at: &At<'_>,
     steps: &mut Vec<spec::Step>,
 ) -> Result<(), String> {
     let count = argument.count.unwrap_or(1);
@@ -175,7 +198,7 @@ fn fetch(
         Step::ReturnValue => steps.push(spec::Step::Register(Register::Rax, 0)),
         Step::Immediate(value) => steps.push(spec::Step::Constant(value)),
         Step::FileOffset(wanted) => {
-            steps.push(spec::Step::Function(wanted.wrapping_sub(offset as i64)));
+            steps.push(spec::Step::Function(wanted.wrapping_sub(at.offset as i64)));
         }
         Step::Dereference { offset, .. } => steps.push(spec::Step::Read(offset)),
         Step::StoreValue => steps.push(spec::Step::Store),
@@ -185,10 +208,15 @@ fn fetch(
         }),
         Step::StoreText { offset, .. } => match argument.count {
             None => steps.push(spec::Step::StoreText(offset)),
-            Some(count) => texts(count, steps),
+            Some(count) => texts(count, steps).ok_or_else(|| {
+                format!(
+                    "{}: an array of texts is one of addresses in memory",
+                    argument.name
+                )
+            })?,
         },
         // The first one is the tracepoint's own.
-        Step::Argument(number) if kind == Kind::Tracepoint => {
+        Step::Argument(number) if at.kind == Kind::Tracepoint => {
             match number
                 .checked_sub(1)
                 .filter(|number| *number < OF_TRACEPOINT)
@@ -217,7 +245,7 @@ fn fetch(
                 argument.name
             ));
         }
-        Step::Symbol { name } => match address_of(kernel, &name) {
+        Step::Symbol { name } => match address_of(at.kernel, &name) {
             Ok(0) => {
                 return Err(format!(
                     "the address of {name} may not be seen (CAP_SYSLOG)"
@@ -227,21 +255,23 @@ fn fetch(
             Err(_) => return Err(format!("there is no kernel symbol {name}")),
         },
         Step::StoreSymbol => steps.push(spec::Step::Store),
-        // Of event probes, or no step of their own.
-        Step::EventField(_)
-        | Step::SymbolAddress
-        | Step::Comm
-        | Step::Text(_)
-        | Step::Bits { .. }
-        | Step::Array(_) => {}
+        Step::EventField(index) => {
+            let field = at
+                .fields
+                .get(index)
+                .ok_or("the event has changed meanwhile")?;
+            steps.push(field_step(field));
+        }
+        // No step of their own.
+        Step::SymbolAddress | Step::Comm | Step::Text(_) | Step::Bits { .. } | Step::Array(_) => {}
     }
     Ok(())
 }
 
 /// An array of texts is an array of pointers to them, which the last read leads to.
-fn texts(count: u32, steps: &mut Vec<spec::Step>) {
+fn texts(count: u32, steps: &mut Vec<spec::Step>) -> Option<()> {
     let Some(&spec::Step::Read(first)) = steps.last() else {
-        return;
+        return None;
     };
     steps.pop();
     steps.push(spec::Step::Keep);
@@ -251,6 +281,24 @@ fn texts(count: u32, steps: &mut Vec<spec::Step>) {
             spec::Step::Read(first + 8 * index),
             spec::Step::StoreText(0),
         ]);
+    }
+    Some(())
+}
+
+/// The value of an event's field: a number itself; of anything else its address, of text and of arrays too.
+fn field_step(field: &EventField) -> spec::Step {
+    let offset = field.offset;
+    if let Some(relative) = field.is_relative_descriptor() {
+        return spec::Step::FieldData(spec::Dynamic { offset, relative });
+    }
+    let is_text = field.type_name.contains("char") && field.type_name.contains('[');
+    match field.size {
+        bytes @ (1 | 2 | 4 | 8) if !is_text => spec::Step::Field {
+            offset,
+            bytes: bytes as u8,
+            signed: field.signed,
+        },
+        _ => spec::Step::Record(offset),
     }
 }
 

@@ -4,12 +4,15 @@
 //! e[:[GRP/]EVENT] GROUP.EVENT [FETCHARGS] [if FILTER]
 //! ```
 
-use tracebraid_filter::{Field, Fields, Filter, Type};
+use std::ops::Range;
 
-use super::knowledge::EventField;
+use tracebraid_filter::{Field, Fields, Filter, Function, Type};
+
+use super::knowledge::{EventField, Kernel};
 use super::parse::Parse;
 use super::rejection::{Code, Errno};
 use super::{Definition, Kind, Place, arguments, expand, kernel_probe, name, set};
+use crate::nearest;
 
 /// Reads a definition.
 pub(super) fn read(
@@ -35,6 +38,10 @@ pub(super) fn read(
     };
     let (event, group) = (event.clone(), group);
     let Some(fields) = parse.kernel.event(&group, &event) else {
+        let near = parse.kernel.similar_events(&group, &event);
+        if let Some(suggestion) = nearest::suggestion(&near) {
+            parse.remark(suggestion);
+        }
         return parse.fail(0, Code::BadAttachEvent, Errno::Enodev);
     };
     let end = words.iter().skip(2).position(|word| word == "if");
@@ -89,7 +96,16 @@ fn group_of(attached: &Result<name::Given, Errno>) -> Result<String, Errno> {
 
 /// The kernel answers EINVAL to a bad filter and logs nothing; so there is no complaint, but a remark.
 fn check_filter(parse: &mut Parse<'_>, filter: &str, fields: &[EventField]) -> Result<(), Errno> {
-    match Filter::parse(filter, &FieldsOf(fields)) {
+    let read = |pointers_are_text| {
+        let kernel = parse.kernel;
+        let of = FieldsOf {
+            fields,
+            kernel,
+            pointers_are_text,
+        };
+        Filter::parse(filter, &of)
+    };
+    match read(false).or_else(|why| read(true).map_err(|_| why)) {
         Ok(_) => Ok(()),
         Err(why) => {
             parse.remark(format!("the filter is not valid: {why}"));
@@ -98,14 +114,22 @@ fn check_filter(parse: &mut Parse<'_>, filter: &str, fields: &[EventField]) -> R
     }
 }
 
-/// The fields of a kernel event as filters see them.
-struct FieldsOf<'a>(&'a [EventField]);
+/// The fields of a kernel event as filters see them. An address of text is compared as a number or as the text
+/// there, but not as both in one filter.
+struct FieldsOf<'a> {
+    fields: &'a [EventField],
+    kernel: &'a dyn Kernel,
+    pointers_are_text: bool,
+}
 
 impl Fields for FieldsOf<'_> {
     fn field(&self, name: &str) -> Option<Field> {
-        let index = self.0.iter().position(|field| field.name == name)?;
-        let field = &self.0[index];
-        let is_text = field.type_name.contains("char") && field.type_name.contains(['[', '*']);
+        let index = self.fields.iter().position(|field| field.name == name)?;
+        let field = &self.fields[index];
+        let is_text = match field.points_to_text() {
+            true => self.pointers_are_text,
+            false => field.type_name.contains("char") && field.type_name.contains('['),
+        };
         let bytes = u16::try_from(field.size).ok()?;
         let kind = match (is_text, field.signed) {
             (true, _) => Type::Text,
@@ -116,5 +140,19 @@ impl Fields for FieldsOf<'_> {
             index: u16::try_from(index).ok()?,
             kind,
         })
+    }
+
+    fn function(&self, wanted: Function<'_>) -> Option<Range<u64>> {
+        let found = match wanted {
+            Function::Name(name) => {
+                let (module, name) = match name.split_once(':') {
+                    Some((module, name)) => (Some(module), name),
+                    None => (None, name),
+                };
+                self.kernel.symbols(module, name).into_iter().next()?
+            }
+            Function::At(address) => self.kernel.symbol_at(address)?.0,
+        };
+        Some(found.address..found.address + found.size?)
     }
 }

@@ -53,7 +53,10 @@ fn variable(parse: &mut Parse<'_>, whole: &str, program: &mut Program) -> Result
     if parse.surroundings.event.is_some() {
         return match event_field(parse, name) {
             Some(step) => push(parse, program, step),
-            None => parse.fail_here(Code::BadVar, Errno::Einval),
+            None => {
+                by_name::list_fields(parse);
+                parse.fail_here(Code::BadVar, Errno::Einval)
+            }
         };
     }
     if name.starts_with("retval") {

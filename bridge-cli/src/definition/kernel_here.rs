@@ -21,7 +21,7 @@ use super::knowledge::{EventField, Kernel, Probeable, Prototype, Symbol, Type, T
 use crate::glob::Glob;
 use crate::nearest;
 use crate::tracefs::Tracefs;
-use crate::tracefs::format::{Element, Shape};
+use crate::tracefs::format::{Element, Format, Shape};
 
 /// See the module's page.
 #[derive(Debug, Default)]
@@ -31,6 +31,7 @@ pub struct KernelHere {
     types: OnceCell<AllBtf>,
     traceable: OnceCell<Option<HashSet<String>>>,
     blacklist: OnceCell<HashSet<String>>,
+    defined: OnceCell<Vec<(String, String)>>,
     text: OnceCell<Option<KernelText>>,
 }
 
@@ -237,6 +238,31 @@ impl KernelHere {
         }
     }
 
+    /// The format of one of the kernel's own events that probes can stand at. Events that somebody has defined
+    /// are none, nor are those of the tracers.
+    pub(crate) fn event_format(&self, group: &str, name: &str) -> Option<Format> {
+        let is_defined = |(own, event): &(String, String)| own == group && event == name;
+        if group == "ftrace" || self.defined().iter().any(is_defined) {
+            return None;
+        }
+        self.tracefs.as_ref()?.format(group, name).ok()
+    }
+
+    /// Group and name of the events that somebody has defined, by whatever tool.
+    fn defined(&self) -> &[(String, String)] {
+        self.defined.get_or_init(|| {
+            let file = self
+                .tracefs
+                .as_ref()
+                .map(|it| it.root().join("dynamic_events"));
+            let text = file
+                .and_then(|file| fs::read(file).ok())
+                .unwrap_or_default();
+            let text = String::from_utf8_lossy(&text);
+            text.lines().filter_map(defined_event).collect()
+        })
+    }
+
     /// Names of functions that resemble a text, the nearest first.
     pub fn similar(&self, name: &str) -> Vec<String> {
         // There are 200,000: only those of about the same length and beginning are compared.
@@ -251,6 +277,13 @@ impl KernelHere {
         let rows = self.all().rows.iter();
         rows.filter(|row| row.is_code()).map(|row| &*row.name)
     }
+}
+
+/// `p:GROUP/NAME …`, as `dynamic_events` lists a probe.
+fn defined_event(line: &str) -> Option<(String, String)> {
+    let (_, name) = line.split_whitespace().next()?.split_once(':')?;
+    let (group, name) = name.split_once('/')?;
+    Some((group.to_owned(), name.to_owned()))
 }
 
 impl Types for KernelHere {
@@ -335,7 +368,7 @@ impl Kernel for KernelHere {
     }
 
     fn event(&self, group: &str, name: &str) -> Option<Vec<EventField>> {
-        let format = self.tracefs.as_ref()?.format(group, name).ok()?;
+        let format = self.event_format(group, name)?;
         let field = |field: &crate::tracefs::format::FormatField| EventField {
             name: field.name.clone(),
             offset: field.offset,
@@ -347,6 +380,16 @@ impl Kernel for KernelHere {
             type_name: field.type_name.clone(),
         };
         Some(format.fields.iter().map(field).collect())
+    }
+
+    fn similar_events(&self, group: &str, name: &str) -> Vec<String> {
+        let all = self.tracefs.as_ref().and_then(|it| it.tracepoints().ok());
+        let all: Vec<String> = all
+            .into_iter()
+            .flatten()
+            .map(|it| format!("{}.{}", it.category, it.name))
+            .collect();
+        nearest::nearest(&format!("{group}.{name}"), all.iter().map(String::as_str))
     }
 
     fn similar_functions(&self, name: &str) -> Vec<String> {
@@ -393,6 +436,22 @@ mod tests {
         assert!(all.modules.contains("dummy"));
         assert!(all.named("absent").next().is_none());
         assert!(!all.named("data").next().unwrap().is_code());
+    }
+
+    #[test]
+    fn defined_events_are_known_by_group_and_name() {
+        let name = |line| defined_event(line).map(|(group, name)| format!("{group}/{name}"));
+        assert_eq!(
+            name("p:uprobes/up /bin/app:0x10 a=%di").unwrap(),
+            "uprobes/up"
+        );
+        assert_eq!(name("r16:g/ret vfs_read").unwrap(), "g/ret");
+        assert_eq!(
+            name("e:eprobes/ee sched.sched_switch").unwrap(),
+            "eprobes/ee"
+        );
+        assert_eq!(name("s:wakeup_latency u64 lat"), None);
+        assert_eq!(name(""), None);
     }
 
     #[test]

@@ -116,6 +116,23 @@ pub struct EventField {
     pub type_name: String,
 }
 
+impl EventField {
+    /// Whether it is the address of text.
+    pub fn points_to_text(&self) -> bool {
+        matches!(&*self.type_name, "char *" | "const char *")
+    }
+
+    /// From where the descriptor that it is counts: its own end (`__rel_loc`), or (`__data_loc`) the record's
+    /// beginning; `None` where it is none.
+    pub fn is_relative_descriptor(&self) -> Option<bool> {
+        match self.type_name.split(' ').next() {
+            Some("__rel_loc") => Some(true),
+            Some("__data_loc") => Some(false),
+            _ => None,
+        }
+    }
+}
+
 /// A kernel, as definitions see it.
 pub trait Kernel: Types {
     /// Every symbol of this name, in the kernel proper and in modules, or in one module.
@@ -137,8 +154,13 @@ pub trait Kernel: Types {
     fn structure(&self, name: &str) -> Option<TypeId>;
     /// The function that stands for a tracepoint in the type information.
     fn tracepoint_function(&self, tracepoint: &str) -> Option<String>;
-    /// The fields of an event, without the common ones; `None` where there is no such event.
+    /// The fields of an event, without the common ones; `None` where there is no such event, or it is one of
+    /// those that somebody has defined.
     fn event(&self, group: &str, name: &str) -> Option<Vec<EventField>>;
+    /// `GROUP.NAME` of events that resemble this one, the nearest first.
+    fn similar_events(&self, _group: &str, _name: &str) -> Vec<String> {
+        Vec::new()
+    }
     /// Names of functions that resemble this one, the nearest first.
     fn similar_functions(&self, name: &str) -> Vec<String>;
     /// Functions that a pattern matches, in order.

@@ -25,8 +25,14 @@ pub fn body(probe: &Probe, values: &[Value], out: &mut Vec<u8>) {
         Print::Plain => plain(&probe.fields, values, out),
         Print::Present => present(&probe.fields, values, out),
         Print::Template(template) => fill(template, &probe.fields, values, out),
-        Print::Definition { addresses, symbols } => {
+        Print::Definition {
+            event,
+            addresses,
+            symbols,
+        } => {
             let symbols = symbols.as_deref();
+            out.push(b'(');
+            escape(event.as_deref().unwrap_or("").as_bytes(), out);
             definition(*addresses, symbols, &probe.fields, values, out);
         }
         Print::Kernel(format) => {
@@ -59,7 +65,7 @@ fn pairs<'a>(pairs: impl Iterator<Item = (&'a Field, &'a Value)>, out: &mut Vec<
     }
 }
 
-/// Appends `(address) name=value …` as the kernel prints a probe: text and characters in quotes, arrays in
+/// Appends `address) name=value …` as the kernel prints a probe: text and characters in quotes, arrays in
 /// braces.
 fn definition(
     addresses: usize,
@@ -69,7 +75,6 @@ fn definition(
     out: &mut Vec<u8>,
 ) {
     let (first, rest) = values.split_at(addresses.min(values.len()));
-    out.push(b'(');
     // Of a return the record has the function first, the line what it returns to.
     for (index, value) in first.iter().rev().enumerate() {
         if index > 0 {

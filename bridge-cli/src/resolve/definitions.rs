@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use tracebraid_bpf::hit_filter::HitFilter;
 use tracebraid_bpf::spec::{
-    Fetch, FunctionPlace, FunctionProbe, Location, ProbeId, RawTracepointProbe, Seat, UserProbe,
+    EventProbe, Fetch, FunctionPlace, FunctionProbe, Location, ProbeId, RawTracepointProbe, Seat,
+    UserProbe,
 };
 
 use super::asking::not_in_kernel;
-use super::{Resolved, Resolver};
+use super::{Resolved, Resolver, event_filter};
 use crate::definition::compile::Compiled;
 use crate::definition::files_here::FilesHere;
 use crate::definition::kernel_here::KernelHere;
@@ -19,6 +21,7 @@ pub use crate::definition::is_definition;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Probe;
 use crate::filter::{Hits, Machine, ProbeFilter, Refusals};
+use crate::mount::ensure_tracefs;
 use crate::source::decode::Decoder;
 use crate::target::{Binary, Targets, shows_returns_to_seccomp};
 use crate::tracefs::Tracefs;
@@ -43,6 +46,8 @@ pub(super) struct Ready {
     seat: Seat,
     /// What names addresses of the kernel, where it is one there.
     symbols: Option<Arc<Symbols>>,
+    /// What is behind `if`.
+    hits: Option<HitFilter>,
 }
 
 impl Resolver {
@@ -51,7 +56,14 @@ impl Resolver {
         if self.written.is_empty() {
             return (Vec::new(), Vec::new());
         }
-        let tracefs = Tracefs::find().ok();
+        let mut errors = Vec::new();
+        let tracefs = match self.written.iter().any(|it| names_events(&it.text)) {
+            true => ensure_tracefs()
+                .and_then(|()| Tracefs::find())
+                .map_err(|why| errors.push(why))
+                .ok(),
+            false => Tracefs::find().ok(),
+        };
         let symbols = tracefs
             .as_ref()
             .map(|tracefs| Arc::clone(tracefs.symbols()));
@@ -63,7 +75,6 @@ impl Resolver {
             files: &files,
         };
         let mut reader = Reader::new(knowledge, Language::Dynamic);
-        let mut errors = Vec::new();
         for written in &self.written {
             for (line, read) in reader.read(&written.text) {
                 let place = match &*written.place {
@@ -81,12 +92,19 @@ impl Resolver {
         for mut definition in reader.finish().into_definitions() {
             let seat = seat(&mut definition, &kernel);
             match compile::compile(&definition, &kernel) {
-                Ok(compiled) => ready.push(Ready {
-                    symbols: (definition.kind != Kind::File).then(|| Arc::clone(&symbols)),
-                    definition,
-                    compiled,
-                    seat,
-                }),
+                Ok(mut compiled) => {
+                    let machine = Machine::this(Some(Arc::clone(&symbols)));
+                    match event_filter::compile(&definition, &kernel, &machine, &mut compiled) {
+                        Ok(hits) => ready.push(Ready {
+                            symbols: (definition.kind != Kind::File).then(|| Arc::clone(&symbols)),
+                            definition,
+                            compiled,
+                            seat,
+                            hits,
+                        }),
+                        Err(error) => errors.push(error),
+                    }
+                }
                 Err(why) => {
                     let message = format!("-e {}: {why}", definition.text);
                     errors.push(Error::new(ErrorKind::Unsupported, message));
@@ -115,6 +133,7 @@ impl Resolver {
                 compiled,
                 seat,
                 symbols,
+                hits,
             } = one;
             let program = compiled.program.clone();
             let decoder = Decoder::definition(&definition, compiled, symbols);
@@ -129,6 +148,26 @@ impl Resolver {
                 let probe = RawTracepointProbe { id, name, program };
                 resolved.spec.raw_tracepoints.push(probe);
                 errors.extend(set_filter(resolved, id, &what, filter, &definition.text));
+                continue;
+            }
+            if let Place::Event { group, name, .. } = &definition.place {
+                let (category, name) = (group.clone(), name.clone());
+                let id = resolved.add(&mut self.next, decoder, Vec::new());
+                resolved.spec.events.push(EventProbe {
+                    id,
+                    category,
+                    name,
+                    program,
+                });
+                errors.extend(set_filter(resolved, id, &what, filter, &definition.text));
+                if let Some(own) = hits {
+                    let behind = resolved.spec.hits.remove(&(id, 0));
+                    let all = match behind {
+                        Some(behind) => own.and(behind),
+                        None => own,
+                    };
+                    resolved.spec.hits.insert((id, 0), all);
+                }
                 continue;
             }
             let function = match &definition.place {
@@ -296,17 +335,12 @@ fn not_attachable(place: &str, definition: &Definition) -> Option<Error> {
         let message = format!("{place}: {} cannot be probed: {obstacle}", definition.place);
         return Some(Error::new(ErrorKind::Usage, message));
     }
-    if definition.kind != Kind::Event {
-        return None;
-    }
-    let message = format!(
-        "{place}: {}: probes at events are checked (bridge-cli probe), and not attached by this version",
-        definition.place
-    );
-    Some(
-        Error::new(ErrorKind::Unsupported, message)
-            .hint("name the tracepoint itself, as bridge-cli list shows it"),
-    )
+    None
+}
+
+/// Whether a text may have probes at events in it, for which the kernel's descriptions are needed.
+fn names_events(text: &str) -> bool {
+    text.lines().any(|line| line.trim_start().starts_with('e'))
 }
 
 #[cfg(test)]

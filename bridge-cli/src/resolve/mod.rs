@@ -11,6 +11,7 @@
 mod asking;
 mod choose;
 pub mod definitions;
+mod event_filter;
 mod files;
 mod kernel;
 mod points;

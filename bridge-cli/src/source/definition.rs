@@ -8,10 +8,10 @@ use tracebraid_filter::Type;
 
 use super::kernel_value::{self, InKernel};
 
-use crate::definition::Definition;
 use crate::definition::compile::{Compiled, Read, Source};
 use crate::definition::fields::Field as FormatField;
 use crate::definition::value_type::ValueType;
+use crate::definition::{Definition, Place};
 use crate::event::{Base, Comm, Field, Origin, Print, Probe, UNKNOWN_LENGTH, Value};
 use crate::tracefs::symbols::Symbols;
 
@@ -58,6 +58,10 @@ pub(super) fn probe(
         origin: Origin::Probe,
         fields,
         print: Print::Definition {
+            event: match &definition.place {
+                place @ Place::Event { .. } => Some(place.to_string()),
+                _ => None,
+            },
             addresses: compiled.addresses,
             symbols: symbols.clone(),
         },

@@ -43,7 +43,7 @@ pub(crate) enum Fetched<'a> {
 }
 
 /// Why the kernel cannot compare a field: words behind `it is`.
-type Found = Result<InKernel, &'static str>;
+pub(crate) type Found = Result<InKernel, &'static str>;
 
 const NO_NUMBER: &str = "no number of up to 8 bytes";
 
@@ -164,7 +164,7 @@ fn slot(kinds: &[FieldKind], index: usize, fetch: &Fetch) -> Found {
 }
 
 /// A field of a tracepoint's record, of which the first `size` bytes are there.
-fn in_record(field: &FormatField, size: u32) -> Found {
+pub(crate) fn in_record(field: &FormatField, size: u32) -> Found {
     let (offset, bytes) = (field.offset, field.size);
     if offset < 8 {
         return Err("in the part of the record that BPF programs do not see");

@@ -1,10 +1,13 @@
-/* kernel_calls FILE: opens FILE and reads five bytes of it, opens a file that there is not, asks for its
- * parent with arguments that the system call does not have, and takes another name. Ends with status 3. */
+/* kernel_calls FILE: opens FILE and reads five bytes of it, opens a file that there is not (whose name it has
+ * looked at before, so that it is in memory), asks for its parent with arguments that the system call does not
+ * have, and takes another name. Ends with status 3. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+static const volatile char missing[] = "/no/such/file";
 
 int main(int argc, char **argv)
 {
@@ -12,7 +15,8 @@ int main(int argc, char **argv)
     char bytes[5];
     if (read(file, bytes, sizeof bytes) != sizeof bytes)
         return 4;
-    open("/no/such/file", O_RDONLY);
+    if (missing[0] == '/')
+        open((const char *)missing, O_RDONLY);
     syscall(SYS_getppid, 0xff82, -5L, 0x123456789abcdef0L, "hello", 77, 0);
     prctl(PR_SET_NAME, "renamed");
     printf("OPENED %d\n", file);
