@@ -45,11 +45,34 @@ static __always_inline int gather_entry(struct scratch *scratch, void *ctx)
 static __noinline int find_caller(struct scratch *scratch, __u64 count)
 {
 	__u64 *words = scratch->registers;
-	__u64 behind = words[(count + 2) & (FRAME - 1)];
+	__u64 index = count + 2, behind = words[index & (FRAME - 1)];
 
 	if (behind - scratch->function < 16)
-		behind = words[(count + 3) & (FRAME - 1)];
+		behind = words[++index & (FRAME - 1)];
 	scratch->kept = count < FRAME - 3 && behind >= TEXT ? behind : 0;
+	scratch->value += index * 8;
+	return 0;
+}
+
+/* Return probes of others on the same call that are looked at. */
+#define RETURN_PROBES 4
+
+/*
+ * A return probe of the kernel's own puts itself where the function goes back to, and keeps what stood there:
+ * of several the first one, which is the last in the list.
+ */
+static __noinline int look_behind_return_probes(struct scratch *scratch)
+{
+	struct llist_node *node = BPF_CORE_READ(bpf_get_current_task_btf(), rethooks.first);
+
+	for (int i = 0; i < RETURN_PROBES && node; i++) {
+		struct rethook_node *probe = (void *)node - bpf_core_field_offset(struct rethook_node, llist);
+
+		if (BPF_CORE_READ(probe, frame) != scratch->value)
+			break;
+		scratch->kept = BPF_CORE_READ(probe, ret_addr);
+		node = BPF_CORE_READ(node, next);
+	}
 	return 0;
 }
 
@@ -57,8 +80,12 @@ static __always_inline int gather_return(struct scratch *scratch, void *ctx)
 {
 	scratch->function = bpf_get_func_ip(ctx);
 	scratch->kept = 0;
+	/* From there it comes back as a number: a context cannot be reckoned with. */
+	scratch->value = (__u64)ctx;
 	if (!bpf_probe_read_kernel(scratch->registers, FRAME * 8, ctx))
 		find_caller(scratch, bpf_get_func_arg_cnt(ctx));
+	if (scratch->kept && bpf_core_field_exists(struct task_struct, rethooks))
+		look_behind_return_probes(scratch);
 	gather_arguments(scratch, ctx);
 	bpf_get_func_ret(ctx, &scratch->registers[WORD_RETURNED]);
 	scratch->registers[WORD_POINTER] = scratch->kept;

@@ -53,6 +53,30 @@ struct signal_struct {
 	atomic_t live;
 };
 
+struct return_instance {
+	unsigned long func;
+};
+
+struct uprobe_task {
+	struct return_instance *return_instances;
+};
+
+struct llist_node {
+	struct llist_node *next;
+};
+
+struct llist_head {
+	struct llist_node *first;
+};
+
+/* A return that the kernel's own probes have led to themselves. */
+struct rethook_node {
+	struct llist_node llist;
+	unsigned long ret_addr;
+	/* Where on the stack the address was. */
+	unsigned long frame;
+};
+
 struct thread_info {
 	__u32 status;
 	__u32 cpu;
@@ -83,6 +107,8 @@ struct task_struct {
 	char comm[16];
 	struct signal_struct *signal;
 	struct css_set *cgroups;
+	struct uprobe_task *utask;
+	struct llist_head rethooks;
 };
 
 /* Where a system call's arguments and its number are. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * How programs of the kernel's own probes read memory. They never sleep: memory of the process that is not
- * there is a fault.
+ * How programs of the kernel's own probes read memory, and know where the function begins. They never sleep:
+ * memory of the process that is not there is a fault.
  */
 #ifndef TRACEBRAID_KERNEL_MEMORY_BPF_H
 #define TRACEBRAID_KERNEL_MEMORY_BPF_H
@@ -24,6 +24,11 @@ static __always_inline long read_string(char *to, __u32 limit, __u64 address)
 static __always_inline long read_cold_text(char *to, __u64 address)
 {
 	return -1;
+}
+
+static __always_inline __u64 function_of(void *context)
+{
+	return bpf_get_func_ip(context);
 }
 
 #endif

@@ -10,8 +10,8 @@
  * small for that reason, keep what they know in the scratch slot, and a test counts their bytes.
  *
  * Whoever includes this says how memory is read: read_user(to, size, address), read_string(to, limit,
- * address), and what is tried again where a text could not be read: read_cold_text(to, address); and
- * whose hits are wanted: is_hit_wanted(tgid, tid).
+ * address), and what is tried again where a text could not be read: read_cold_text(to, address); whose
+ * hits are wanted: is_hit_wanted(tgid, tid); and where the function begins: function_of(context).
  */
 #ifndef TRACEBRAID_PROBE_BPF_H
 #define TRACEBRAID_PROBE_BPF_H
@@ -355,7 +355,7 @@ static __always_inline int gather_registers(struct scratch *scratch, void *ctx)
 {
 	bpf_probe_read_kernel(scratch->registers, settings.registers * 8, ctx);
 	if (settings.fetch_room)
-		scratch->function = bpf_get_func_ip(ctx);
+		scratch->function = function_of(ctx);
 	return 0;
 }
 

@@ -35,6 +35,21 @@ static __noinline long read_cold_text(char *to, __u64 address)
 	return bpf_probe_read_user_str(to, settings.string_limit, (void *)address);
 }
 
+/*
+ * The address that is probed. Before 6.6 the kernel does not tell it; of a return it is where the kernel keeps
+ * what this thread returns to.
+ */
+static __noinline __u64 function_of(void *context)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 function = bpf_get_func_ip(context);
+
+	if (!function && bpf_core_field_exists(struct uprobe_task, return_instances) &&
+	    bpf_core_field_exists(struct return_instance, func))
+		function = BPF_CORE_READ(task, utask, return_instances, func);
+	return function;
+}
+
 #define is_hit_wanted is_user_wanted
 #include "probe.bpf.h"
 

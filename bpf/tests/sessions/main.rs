@@ -5,6 +5,7 @@
 mod counts;
 mod faults;
 mod kernel;
+mod order;
 mod semaphores;
 mod stacks;
 mod stubs;
@@ -66,10 +67,12 @@ fn main() {
     for (options, suffix) in [(Options::default(), ""), (perf(), "_the_perf_way")] {
         let rights = missing(&user(), &options);
         let faults = rights.clone().or_else(faults::missing);
+        let tracefs = named().map_or_else(Some, |_| None);
         let groups = [
             (user::TESTS, rights.clone()),
             (semaphores::TESTS, rights.clone()),
             (counts::TESTS, rights.clone()),
+            (order::TESTS, rights.clone().or(tracefs)),
             (text::TESTS, rights.clone()),
             (stacks::TESTS, rights),
             (faults::TESTS, faults),

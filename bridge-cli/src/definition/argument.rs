@@ -242,15 +242,13 @@ fn read_through_pointer(
     last: &Type,
     program: &mut Program,
 ) -> Result<(), Errno> {
+    // Signed or not: before 6.2 the kernel's own `char` is signed.
     let is_character = |parse: &Parse<'_>, id| {
-        match parse.types().look(id) {
-            Some(Type::Character) => true,
-            // The kernel's type information has no characters, and calls none of them signed.
-            Some(Type::Integer {
-                bits: 8, signed, ..
-            }) => !signed || parse.user.is_some(),
-            _ => false,
-        }
+        let character = parse.types().look(id);
+        matches!(
+            character,
+            Some(Type::Character | Type::Integer { bits: 8, .. })
+        )
     };
     match *last {
         Type::Array(of) if is_character(parse, of) => return Ok(()),

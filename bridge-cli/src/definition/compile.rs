@@ -68,6 +68,10 @@ pub fn compile(definition: &Definition, kernel: &dyn Kernel) -> Result<Compiled,
         Place::File { offset, .. } => *offset,
         _ => 0,
     };
+    let here = match definition.is_return {
+        true => Here::Function(offset),
+        false => Here::Instruction(offset),
+    };
     let mut steps = Vec::new();
     // In the kernel it stands one byte behind the probe, as behind a breakpoint.
     let behind = i64::from(definition.kind != Kind::File && !definition.is_return);
@@ -88,7 +92,7 @@ pub fn compile(definition: &Definition, kernel: &dyn Kernel) -> Result<Compiled,
     }
     let at = At {
         kind: definition.kind,
-        offset,
+        here,
         fields,
         kernel,
     };
@@ -131,11 +135,30 @@ fn stub(definition: &Definition, kernel: &dyn Kernel) -> u64 {
     })
 }
 
+/// An address that is known when the probe is hit, and its offset in the file.
+#[derive(Clone, Copy)]
+enum Here {
+    /// Of the instruction that is probed.
+    Instruction(u64),
+    /// Of the function that returns. (Of an entry, kernels before 6.6 do not tell it.)
+    Function(u64),
+}
+
+impl Here {
+    /// The address of another offset in the file.
+    fn step(self, wanted: i64) -> spec::Step {
+        let from = |offset: u64| wanted.wrapping_sub(offset as i64);
+        match self {
+            Here::Instruction(offset) => spec::Step::Register(Register::Rip, from(offset)),
+            Here::Function(offset) => spec::Step::Function(from(offset)),
+        }
+    }
+}
+
 /// Where a definition's arguments are fetched.
 struct At<'a> {
     kind: Kind,
-    /// In a file.
-    offset: u64,
+    here: Here,
     /// Of the event.
     fields: Vec<EventField>,
     kernel: &'a dyn Kernel,
@@ -197,9 +220,7 @@ fn fetch(
         Step::StackPointer => steps.push(spec::Step::Register(Register::Rsp, 0)),
         Step::ReturnValue => steps.push(spec::Step::Register(Register::Rax, 0)),
         Step::Immediate(value) => steps.push(spec::Step::Constant(value)),
-        Step::FileOffset(wanted) => {
-            steps.push(spec::Step::Function(wanted.wrapping_sub(at.offset as i64)));
-        }
+        Step::FileOffset(wanted) => steps.push(at.here.step(wanted)),
         Step::Dereference { offset, .. } => steps.push(spec::Step::Read(offset)),
         Step::StoreValue => steps.push(spec::Step::Store),
         Step::StoreMemory { offset, .. } => steps.push(spec::Step::StoreMemory {

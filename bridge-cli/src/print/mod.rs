@@ -80,7 +80,12 @@ fn definition(
         if index > 0 {
             out.extend_from_slice(b" <- ");
         }
-        address(value, index == 0, symbols, out);
+        match (value, symbols) {
+            (Value::Pointer(caller), Some(symbols)) if index == 0 && first.len() > 1 => {
+                symbols.write_caller(*caller, out);
+            }
+            _ => address(value, index == 0, symbols, out),
+        }
     }
     out.push(b')');
     for (field, value) in fields.iter().skip(addresses).zip(rest) {
@@ -107,9 +112,10 @@ fn as_the_kernel(value: &Value, base: Base, symbols: Option<&Symbols>, out: &mut
             cut_mark(bytes.len(), *full_length, out);
         }
         Value::Char(character) => {
-            let mut buffer = [0; 4];
             out.push(b'\'');
-            escape_with(character.encode_utf8(&mut buffer).as_bytes(), b"'\\", out);
+            // It is a byte, of a text in whatever encoding.
+            let byte = u8::try_from(*character).unwrap_or(b'?');
+            escape_with(&[byte], b"'\\", out);
             out.push(b'\'');
         }
         Value::Array(values) => {
@@ -206,6 +212,20 @@ mod tests {
         assert_eq!(shown(Value::text("a\u{202e}b".as_bytes())), r"a\u{202e}b");
         let probe = probe(Print::Plain, &["\x1b]0;x"]);
         assert_eq!(printed(&probe, &[Value::Unsigned(1)]), r"\x1b]0;x=1");
+    }
+
+    #[test]
+    fn a_character_of_a_definition_is_a_byte() {
+        let character = |byte: u8| {
+            let mut out = Vec::new();
+            let value = Value::Char(char::from(byte));
+            as_the_kernel(&value, Base::Decimal, None, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(character(b'h'), "'h'");
+        assert_eq!(character(b'\''), r"'\''");
+        assert_eq!(character(0xff), r"'\xff'");
+        assert_eq!(character(0), r"'\0'");
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Names of the kernel's addresses, and where a stack begins that was taken by a program of ours.
 //!
 //! Events with records of their own are seen by raw tracepoints, whose stacks begin in the program itself:
-//! its own frame, the kernel's call of it, and the tracepoint's. The stack of the event begins behind.
+//! its own frame, the kernel's call of it, and the tracepoint's. The stack of the event begins behind. Where a
+//! function's entry or return is seen by a trampoline, its code and the program's come first; both were
+//! compiled at run time and have no names.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -63,6 +65,9 @@ impl Kernel {
         };
         let last = frames.iter().take(FIRST).rposition(is_between);
         frames.drain(..last.map_or(0, |last| last + 1));
+        let named = frames.iter().position(|frame| frame.symbol.is_some());
+        // Where none has a name, they may not be seen.
+        frames.drain(..named.unwrap_or(0));
         frames
     }
 

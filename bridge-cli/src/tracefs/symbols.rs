@@ -32,6 +32,11 @@ pub struct Found<'a> {
     pub offset: u64,
 }
 
+/// Where a function goes back to when return probes stand on it: those of kprobes, and of fprobe (since 6.14).
+const RETURN_PROBES: [&str; 2] = ["arch_rethook_trampoline", "return_to_handler"];
+
+const PAGE: u64 = 4096;
+
 #[derive(Debug, Default)]
 struct Functions {
     /// In order of address; of several at one address the first stands first.
@@ -67,6 +72,17 @@ impl Symbols {
         if let Some(module) = module {
             out.push(b' ');
             out.extend_from_slice(module.as_bytes());
+        }
+    }
+
+    /// The same of where a function goes back to. Return probes put code of the kernel's there; it stands for a
+    /// caller that is not known, and is called so by the kernel too.
+    pub fn write_caller(&self, address: u64, out: &mut Vec<u8>) {
+        match self.functions().find(address) {
+            Some((name, ..)) if RETURN_PROBES.contains(&name) => {
+                out.extend_from_slice(b"[unknown/kretprobe'd]");
+            }
+            _ => self.write(address, true, out),
         }
     }
 
@@ -160,14 +176,27 @@ impl Functions {
         let after = self.rows.partition_point(|row| row.0 <= address);
         let start = self.rows.get(after.checked_sub(1)?)?.0;
         // As the kernel, which gives no size to what nothing follows.
-        let end = self.rows.get(after)?.0;
+        let next = self.rows.get(after)?;
         let first = self.rows.partition_point(|row| row.0 < start);
-        let name = self.names[self.rows[first].1 as usize..].lines().next()?;
-        let (name, module) = match name.split_once('\t') {
-            Some((name, module)) => (name, Some(module)),
-            None => (name, None),
+        let (name, module) = self.name(&self.rows[first])?;
+        // Code that nobody has named follows the kernel's, and that of each module: what is compiled at run
+        // time. A module ends with a page.
+        let end = match (module, self.name(next)?.1) {
+            (None, None) => next.0,
+            (None, Some(_)) => return None,
+            (module, other) if module == other => next.0,
+            _ => next.0.min((start | (PAGE - 1)) + 1),
         };
-        Some((name, module, address - start, end - start))
+        (address < end).then_some((name, module, address - start, end - start))
+    }
+
+    /// Name, and module in brackets.
+    fn name(&self, row: &(u64, u32)) -> Option<(&str, Option<&str>)> {
+        let line = self.names[row.1 as usize..].lines().next()?;
+        Some(match line.split_once('\t') {
+            Some((name, module)) => (name, Some(module)),
+            None => (line, None),
+        })
     }
 }
 
@@ -212,6 +241,35 @@ mod tests {
             assert_eq!(functions.find(user), None);
         }
         assert_eq!(functions.find(u64::MAX), None);
+    }
+
+    #[test]
+    fn code_behind_the_kernels_and_behind_a_modules_has_no_name() {
+        let functions = Functions::parse(
+            "ffffffff81000000 T first\nffffffff81000040 T _end\nffffffffc0000010 t inside\t[one]\n\
+             ffffffffc0000f00 t last\t[one]\nffffffffc0010000 t other\t[two]\nffffffffc0010020 t end\t[two]\n",
+        );
+        let find = |address| functions.find(address).map(|it| (it.0, it.2, it.3));
+        assert_eq!(find(0xffff_ffff_8100_003f), Some(("first", 0x3f, 0x40)));
+        assert_eq!(find(0xffff_ffff_8100_0041), None);
+        assert_eq!(find(0xffff_ffff_bfff_0000), None);
+        assert_eq!(find(0xffff_ffff_c000_0fff), Some(("last", 0xff, 0x100)));
+        assert_eq!(find(0xffff_ffff_c000_1000), None);
+        assert_eq!(find(0xffff_ffff_c001_0010), Some(("other", 0x10, 0x20)));
+    }
+
+    #[test]
+    fn a_caller_that_a_return_probe_stands_for_is_not_known() {
+        let symbols = Symbols::none();
+        let rows = "ffffffff81000000 T caller\nffffffff81000040 T arch_rethook_trampoline\nffffffff81000080 T next\n";
+        symbols.functions.set(Functions::parse(rows)).unwrap();
+        let written = |address| {
+            let mut out = Vec::new();
+            symbols.write_caller(address, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(written(0xffff_ffff_8100_0010), "caller+0x10/0x40");
+        assert_eq!(written(0xffff_ffff_8100_0040), "[unknown/kretprobe'd]");
     }
 
     #[test]

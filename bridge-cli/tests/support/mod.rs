@@ -172,6 +172,13 @@ impl Target {
         kill(self.pid, nix::sys::signal::Signal::SIGUSR1);
     }
 
+    /// The next line of its output.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
     /// Waits for its end; its status and the rest of its output.
     pub(crate) fn finish(mut self) -> (ExitStatus, String) {
         let status = wait(&mut self.child, "the target");
