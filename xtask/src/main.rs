@@ -42,10 +42,11 @@ usage: cargo xtask COMMAND
                     attaches to it for some seconds, and shows what came
   test              format, lints, build, all tests, models, a minute of fuzzing, and a check for a
                     target that is not Linux
-  vm [--on KERNEL]… [--within MINUTES] [--quiet] [NAME]
+  vm [--on KERNEL]… [--brief] [--within MINUTES] [--quiet] [NAME]
                     the tests that face the kernel, on Debian's kernels under emulation: on all of
-                    them or on KERNEL; all test executables or those with NAME in theirs; what has not
-                    ended within MINUTES is ended; quiet shows what failed only
+                    them or on KERNEL; all test executables or those with NAME in theirs; brief is
+                    what `test` runs of them; what has not ended within MINUTES is ended; quiet shows
+                    what failed only
   bench [--quick]   measures; writes bench/summary.json into the target directory
   soak [NAME]       the tests that count long, at full length (those with NAME in their names)
   fuzz [TARGET [SECONDS]]

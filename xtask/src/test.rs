@@ -46,6 +46,7 @@ pub(crate) fn run() -> Result<(), Error> {
     steps.step("musl", || crate::musl::check(false));
     steps.step("fuzzing", crate::fuzz::check);
     steps.step("foreign target", crate::foreign::check);
+    steps.step("other kernels", crate::vm::check);
     steps.finish()
 }
 

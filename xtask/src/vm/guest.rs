@@ -41,6 +41,8 @@ pub(crate) struct Seen {
     pub(crate) unfinished: Vec<String>,
     /// How long each program took.
     pub(crate) times: Vec<Took>,
+    /// Whether any program has begun: the machine came up.
+    pub(crate) is_up: bool,
 }
 
 /// How long a program took: by the clock, and the emulator's CPU time, which tells on a busy machine.
@@ -178,6 +180,7 @@ impl<'a> Talk<'a> {
                 trouble: Vec::new(),
                 unfinished: Vec::new(),
                 times: Vec::new(),
+                is_up: false,
             },
             quiet,
             now: None,
@@ -202,6 +205,7 @@ impl<'a> Talk<'a> {
                 // The guest ends a program at its limit; its clock may be slower than ours.
                 self.limit = Instant::now() + Duration::from_secs(u64::from(limit) * 2) + BOOT;
                 self.now = Some((name.to_owned(), Instant::now(), cpu));
+                self.seen.is_up = true;
             }
             ["end", name, status] => {
                 if let Some((program, since, before)) = self.now.take() {

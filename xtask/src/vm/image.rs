@@ -96,14 +96,14 @@ impl Image {
         }
     }
 
-    /// Adds a program of ours at its path, without debug information.
+    /// Adds a program of ours, without debug information, at another's path, or at its own.
     ///
     /// # Errors
     /// It cannot be stripped.
-    pub(crate) fn add_stripped(&mut self, program: &Path) -> Result<(), Error> {
+    pub(crate) fn add_stripped(&mut self, program: &Path, path: &Path) -> Result<(), Error> {
         self.add_program(program);
         self.taken.remove(program);
-        let stripped = self.place(program)?;
+        let stripped = self.place(path)?;
         let mut strip = Command::new("strip");
         strip
             .args(["--strip-debug", "-o"])

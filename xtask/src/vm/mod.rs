@@ -47,10 +47,12 @@ pub(crate) struct Options {
     quiet: bool,
     /// Tests that count do so at full length.
     soak: bool,
+    /// Of each machine only the rows that `cargo xtask test` runs there.
+    brief: bool,
 }
 
 impl Options {
-    /// From the command line: `[--on MACHINE]… [--within MINUTES] [--quiet] [NAME]`.
+    /// From the command line: `[--on MACHINE]… [--brief] [--within MINUTES] [--quiet] [NAME]`.
     ///
     /// # Errors
     /// It makes no sense.
@@ -78,6 +80,7 @@ impl Options {
                     None => return Err(Error::usage("--within takes a number of minutes")),
                 },
                 "--quiet" => options.quiet = true,
+                "--brief" => options.brief = true,
                 name if !name.starts_with('-') && options.only.is_none() => {
                     options.only = Some(name.to_owned());
                 }
@@ -95,8 +98,14 @@ impl Options {
     }
 
     fn rows(&self) -> Result<Vec<&'static Row>, Error> {
-        let is_wanted =
-            |row: &&Row| (self.only.as_ref()).is_none_or(|name| row.name().contains(name.as_str()));
+        let machines = self.machines();
+        let is_wanted = |row: &&Row| {
+            let name = row.name();
+            self.only
+                .as_ref()
+                .is_none_or(|only| name.contains(only.as_str()))
+                && machines.iter().any(|machine| machine.has(row, self.brief))
+        };
         let rows: Vec<&Row> = SUITE.iter().filter(is_wanted).collect();
         if rows.is_empty() {
             let names: Vec<String> = SUITE.iter().map(Row::name).collect();
@@ -139,8 +148,29 @@ pub(crate) fn soak() -> Result<Outcome, Error> {
     })
 }
 
+/// The step of `cargo xtask test`: of each machine the rows that stand for it, where `TRACEBRAID_REQUIRE` names
+/// `vm`.
+///
+/// # Errors
+/// As [`tests`].
+pub(crate) fn check() -> Result<Outcome, Error> {
+    if !crate::test::is_required("vm") {
+        let reason = "TRACEBRAID_REQUIRE does not name vm; `cargo xtask vm` runs them";
+        return Ok(Outcome::Ignored(reason.to_owned()));
+    }
+    tests(&Options {
+        brief: true,
+        quiet: true,
+        within: Some(WITHIN),
+        ..Options::default()
+    })
+}
+
 /// The row that counts more in a long run.
 pub(crate) const GENERATED: &str = "bridge-cli:definition_judge";
+
+/// The longest that the step of `cargo xtask test` may take: about twice as long as it should.
+const WITHIN: Duration = Duration::from_secs(25 * 60);
 
 /// The tests on other kernels, as a step. Where they cannot be run they are ignored with the reason, and
 /// have failed where `TRACEBRAID_REQUIRE` names `vm`.
@@ -148,7 +178,9 @@ pub(crate) const GENERATED: &str = "bridge-cli:definition_judge";
 /// # Errors
 /// A test failed, or they cannot be run though they must be.
 fn tests(options: &Options) -> Result<Outcome, Error> {
-    let (machines, rows) = (options.machines(), options.rows()?);
+    let rows = options.rows()?;
+    let mut machines = options.machines();
+    machines.retain(|machine| rows.iter().any(|row| machine.has(row, options.brief)));
     let target = absolute(&cargo::target_directory()?)?;
     let run = guest::Run {
         end: options.within.map(|within| Instant::now() + within),
@@ -163,12 +195,19 @@ fn tests(options: &Options) -> Result<Outcome, Error> {
     let directory = target.join("vm");
     std::fs::create_dir_all(&directory).map_err(Error::doing(directory.display().to_string()))?;
 
-    let executables = Executables::build(&rows)?;
+    let executables = Executables::build(&rows, options.only.is_none())?;
     executables.run_builders()?;
     let archive = directory.join("initrd");
     let environment = environment(options.soak);
     executables.pack(&target, &directory.join("stage"), &archive, &environment)?;
 
+    let prepared = Prepared {
+        executables,
+        kernels,
+        archive,
+        directory,
+        run,
+    };
     let waiting = Mutex::new(machines.iter());
     let seen = Mutex::new(Vec::new());
     let lanes = std::thread::available_parallelism().map_or(1, usize::from);
@@ -178,21 +217,7 @@ fn tests(options: &Options) -> Result<Outcome, Error> {
                 loop {
                     let next = waiting.lock().ok().and_then(|mut waiting| waiting.next());
                     let Some(&machine) = next else { break };
-                    let own = directory.join(format!("{}.initrd", machine.name));
-                    let stage = directory.join(format!("{}.stage", machine.name));
-                    let rows = machine.rows(&rows);
-                    let module = kernels.module(machine);
-                    let came = std::fs::read(&module)
-                        .map_err(Error::doing(module.display().to_string()))
-                        .and_then(|module| {
-                            let suite = executables.suite(&rows).into_bytes();
-                            let files = [("/vm/suite", suite), ("/vm/dummy.ko", module)];
-                            image::with_files(&archive, &files, stage, &own)?;
-                            let kernel = kernels.image(machine);
-                            guest::run(machine, &kernel, &own, &rows, &directory, run)
-                        });
-                    // It can be made again, and is large.
-                    let _ = std::fs::remove_file(&own);
+                    let came = prepared.run(machine, &machine.rows(&rows, options.brief));
                     if let Ok(mut seen) = seen.lock() {
                         seen.push((machine, came));
                     }
@@ -206,6 +231,40 @@ fn tests(options: &Options) -> Result<Outcome, Error> {
         return out_of_time(done, options.within.unwrap_or_default());
     }
     done
+}
+
+/// All that guests need.
+struct Prepared<'a> {
+    executables: Executables<'a>,
+    kernels: Kernels,
+    /// What is the same for all of them.
+    archive: PathBuf,
+    directory: PathBuf,
+    run: guest::Run,
+}
+
+impl Prepared<'_> {
+    /// Runs these rows on a machine.
+    fn run(&self, machine: &Machine, rows: &[&Row]) -> Result<Seen, Error> {
+        let module = self.kernels.module(machine);
+        let module = std::fs::read(&module).map_err(Error::doing(module.display().to_string()))?;
+        let suite = self.executables.suite(rows).into_bytes();
+        let files = [("/vm/suite", suite), ("/vm/dummy.ko", module)];
+        let stage = self.directory.join(format!("{}.stage", machine.name));
+        let own = self.directory.join(format!("{}.initrd", machine.name));
+        image::with_files(&self.archive, &files, stage, &own)?;
+        let kernel = self.kernels.image(machine);
+        let once = || guest::run(machine, &kernel, &own, rows, &self.directory, self.run);
+        let mut seen = once();
+        // Where no program of ours has begun, that is the emulator's doing, or this machine's.
+        if seen.as_ref().is_ok_and(|seen| !seen.is_up) && !self.run.is_over() {
+            println!("{} did not come up: once more", machine.name);
+            seen = once();
+        }
+        // It can be made again, and is large.
+        let _ = std::fs::remove_file(&own);
+        seen
+    }
 }
 
 /// What has failed has failed; but that there was no time for all is a failure only where it must be run.
@@ -271,14 +330,15 @@ fn report(seen: Vec<(&Machine, Result<Seen, Error>)>) -> Result<Outcome, Error> 
 /// The suite's executables, built.
 struct Executables<'a> {
     rows: Vec<(&'a Row, PathBuf)>,
+    /// Optimised: an emulated CPU takes seconds else for what takes none here.
     bridge: PathBuf,
 }
 
 impl<'a> Executables<'a> {
-    /// Builds them as `cargo xtask test` does, or, where only some are wanted, no more than is needed.
-    fn build(rows: &[&'a Row]) -> Result<Executables<'a>, Error> {
+    /// Builds them with all that `cargo xtask test` builds, or, for some of them, no more than is needed.
+    fn build(rows: &[&'a Row], with_all: bool) -> Result<Executables<'a>, Error> {
         let mut command = cargo(&["test", "--bins", "--no-run"]);
-        if rows.len() == SUITE.len() {
+        if with_all {
             command.args(["--workspace", "--tests"]);
         } else {
             for directory in rows.iter().map(|row| row.directory).chain(["bridge-cli"]) {
@@ -286,15 +346,17 @@ impl<'a> Executables<'a> {
                 let id = process::read(&mut cargo(&["pkgid", "--manifest-path", &manifest]))?;
                 command.args(["--package", id.trim()]);
             }
+            if rows.iter().any(|row| row.target == Target::Library) {
+                command.arg("--lib");
+            }
             for row in rows {
-                match row.target {
-                    Target::Library => command.arg("--lib"),
-                    Target::Test(name) => command.args(["--test", name]),
-                };
+                if let Target::Test(name) = row.target {
+                    command.args(["--test", name]);
+                }
             }
         }
-        // A test's build has the programs of its own package only.
         let mut bridges = cargo(&["build", "--package", "bridge-cli", "--bins"]);
+        bridges.args(["--profile", "guest"]);
         let mut text = String::new();
         for command in [&mut command, &mut bridges] {
             command.args(["--quiet", "--message-format=json-render-diagnostics"]);
@@ -318,12 +380,11 @@ impl<'a> Executables<'a> {
                 target["kind"][0].as_str().unwrap_or_default().to_owned(),
                 target["name"].as_str().unwrap_or_default().to_owned(),
             );
-            match message["profile"]["test"].as_bool() {
-                Some(true) => {
-                    paths.insert(words, PathBuf::from(path));
-                }
-                _ if words.1 == "bin" && words.2 == "bridge-cli" => bridge = Some(path.into()),
-                _ => {}
+            if message["profile"]["test"].as_bool() == Some(true) {
+                paths.insert(words, PathBuf::from(path));
+            } else if words.1 == "bin" && words.2 == "bridge-cli" {
+                // The last one is that of the build for guests.
+                bridge = Some(path.into());
             }
         }
         let find = |row: &&'a Row| {
@@ -397,9 +458,10 @@ impl<'a> Executables<'a> {
         for file in ["/etc/passwd", "/etc/group", "/etc/ld.so.cache"] {
             image.add(Path::new(file));
         }
-        image.add_stripped(&self.bridge)?;
+        // Where tests look for it.
+        image.add_stripped(&self.bridge, &target.join("debug/bridge-cli"))?;
         for (row, path) in &self.rows {
-            image.add_stripped(path)?;
+            image.add_stripped(path, path)?;
             image.add(&root.join(row.directory));
             for built in row.built {
                 let built = target.join("tmp").join(built);

@@ -15,7 +15,9 @@ pub(crate) struct Machine {
     /// More of the kernel's command line.
     pub(crate) append: &'static str,
     /// The names of the rows that run there; all of them, if none are named.
-    pub(crate) only: &'static [&'static str],
+    only: &'static [&'static str],
+    /// Those of them that `cargo xtask test` runs there, which has a quarter of an hour for all machines.
+    brief: &'static [&'static str],
     /// Tests that are left out there.
     pub(crate) left_out: &'static [LeftOut],
 }
@@ -38,14 +40,22 @@ impl Machine {
             kernel,
             append,
             only: &[],
+            brief: &[],
             left_out: &[],
         }
     }
 
     /// Those of the rows that run there.
-    pub(crate) fn rows<'a>(&self, rows: &[&'a Row]) -> Vec<&'a Row> {
-        let is_wanted = |row: &&Row| self.only.is_empty() || self.only.contains(&&*row.name());
-        rows.iter().copied().filter(is_wanted).collect()
+    pub(crate) fn rows<'a>(&self, rows: &[&'a Row], brief: bool) -> Vec<&'a Row> {
+        let rows = rows.iter().copied();
+        rows.filter(|row| self.has(row, brief)).collect()
+    }
+
+    /// Whether a row runs there.
+    pub(crate) fn has(&self, row: &Row, brief: bool) -> bool {
+        let name = row.name();
+        let runs = self.only.is_empty() || self.only.contains(&&*name);
+        runs && (!brief || self.brief.contains(&&*name))
     }
 }
 
@@ -57,10 +67,17 @@ pub(crate) const MACHINES: &[Machine] = &[
             test: "a_thousand_tracepoints_are_seen_through_usdt",
             reason: "without uprobe_multi, an emulated CPU takes minutes to detach a thousand probes",
         }],
+        brief: PROBES,
         ..Machine::new("6.1", "6.1", "")
     },
-    Machine::new("6.12", "6.12", ""),
-    Machine::new("newest", "newest", ""),
+    Machine {
+        brief: PROBES,
+        ..Machine::new("6.12", "6.12", "")
+    },
+    Machine {
+        brief: PROBES,
+        ..Machine::new("newest", "newest", "")
+    },
     Machine {
         only: INTERRUPTED,
         ..Machine::new("6.12-preempt", "6.12", "preempt=full")
@@ -69,6 +86,13 @@ pub(crate) const MACHINES: &[Machine] = &[
         only: INTERRUPTED,
         ..Machine::new("newest-preempt", "newest", "preempt=full")
     },
+];
+
+/// Probes in functions of the kernel, which the machines of developers and of CI often have none of.
+const PROBES: &[&str] = &[
+    "bridge-cli:kernel_hits",
+    "bridge-cli:kernel_stacks",
+    "bridge-cli:attach_module",
 ];
 
 /// What it makes a difference to that the kernel may interrupt itself nearly anywhere.
@@ -200,6 +224,9 @@ pub(crate) const SUITE: &[Row] = &[
     Row::test("bridge-cli", "attach_functions"),
     Row::test("bridge-cli", "attach_events"),
     Row::test("bridge-cli", "definition_judge").limit(2400),
+    Row::test("bridge-cli", "attach_module"),
+    Row::test("bridge-cli", "kernel_hits"),
+    Row::test("bridge-cli", "kernel_stacks"),
     Row::test("bridge-cli", "cli_launch"),
     Row::test("bridge-cli", "stat_counts"),
     Row::test("bridge-cli", "cli_bad_input"),
@@ -235,6 +262,8 @@ pub(crate) const TOOLS: &[&str] = &[
     "capsh",
     "bash",
     "mountpoint",
+    "cat",
+    "dd",
 ];
 
 /// Data that tests read where it is in the workspace.
