@@ -13,7 +13,16 @@ use crate::setup;
 use crate::steps::Outcome;
 
 /// The programs of `tests/fuzz`.
-const TARGETS: &[&str] = &["region", "core_dump", "elf", "schema", "filter", "format"];
+const TARGETS: &[&str] = &[
+    "region",
+    "core_dump",
+    "elf",
+    "dwarf",
+    "schema",
+    "filter",
+    "definition",
+    "format",
+];
 /// How long `cargo xtask test` fuzzes in all, seconds.
 const SHORT: u32 = 60;
 /// Where the search of `cargo xtask test` begins: whether a change is good must not be a matter of luck.

@@ -1,5 +1,5 @@
 //! What reads bytes of others, as functions of any bytes: a region of a process that lies, a core dump, a
-//! binary, a schema, a filter, a tracepoint's format file.
+//! binary, debug information, a schema, a filter, probe definitions, a tracepoint's format file.
 //!
 //! Each module has a `check`, which must come back soon, without a panic and without taking memory by a
 //! number that it read, and `seeds`, inputs that make sense and so lead far into the code.
@@ -8,6 +8,8 @@
 mod allocator;
 
 pub mod core_dump;
+pub mod definition;
+pub mod dwarf;
 pub mod elf;
 pub mod filter;
 pub mod format;
