@@ -13,6 +13,8 @@ pub(crate) const MOST_GIVEN: u8 = 12;
 /// Where `event.bpf.c` puts the address of an event's record.
 pub(crate) const RECORD_WORD: u16 = 21;
 pub(crate) const TEXTS: usize = 32;
+pub(crate) const KEPT: usize = 16;
+pub(crate) const CALLS: u32 = 16384;
 pub(crate) const STRING_LIMIT: usize = 4096;
 pub(crate) const CHAIN: usize = 4;
 pub(crate) const STACK_MEMORY: u32 = 65528;
@@ -39,6 +41,7 @@ pub(crate) const STACK_SLOTS: u32 = 3;
 pub(crate) const FETCH_SLOTS: u8 = 0;
 pub(crate) const FETCH_ARGUMENTS: u8 = 1;
 pub(crate) const FETCH_PROGRAM: u8 = 2;
+pub(crate) const FETCH_KEEP: u8 = 3;
 
 pub(crate) const PLACE_TEXT: u8 = 0;
 pub(crate) const PLACE_CONSTANT: u8 = 1;
@@ -58,6 +61,8 @@ pub(crate) const STEP_STORE_TEXT: u8 = 14;
 pub(crate) const STEP_SHOWN: u8 = 15;
 pub(crate) const STEP_FIELD: u8 = 16;
 pub(crate) const STEP_FIELD_DATA: u8 = 17;
+pub(crate) const STEP_KEPT: u8 = 18;
+pub(crate) const STEP_STORE_SIZED: u8 = 19;
 
 pub(crate) const TEXT_READ: u32 = 0;
 pub(crate) const TEXT_NULL: u32 = 1;
@@ -107,7 +112,7 @@ macro_rules! plain {
 }
 
 plain! {
-    struct Settings(80 + 4 * EVENTS + CPUS / 8) {
+    struct Settings(88 + 4 * EVENTS + CPUS / 8) {
         entries: u32,
         string_limit: u32,
         text_bytes: u32,
@@ -125,6 +130,8 @@ plain! {
         fetch_room: u32,
         count_only: u32,
         filters: u32,
+        keeps: u32,
+        reserved: u32,
         cgroup_level: u32,
         cgroup: u64,
         kernel_entry: [u32; EVENTS],
@@ -162,7 +169,7 @@ plain! {
         fetch: u8,
         words: u8,
         texts: u8,
-        reserved: u8,
+        keeps: u8,
     }
     struct Place(16) {
         displacement: i64,
@@ -181,6 +188,10 @@ plain! {
     }
 }
 
+/// Bytes of `struct call` and of `struct kept`.
+pub(crate) const CALL_BYTES: u32 = 16;
+pub(crate) const KEPT_BYTES: u32 = 8 + 8 * KEPT as u32;
+
 /// Sizes of the records' fixed parts; `decode` reads them field by field.
 pub(crate) mod record {
     pub(crate) const HEADER: usize = 40;
@@ -188,12 +199,12 @@ pub(crate) mod record {
     pub(crate) const TEXT_HEAD: usize = 16;
     pub(crate) const STACK: usize = 40;
     /// Where in `struct scratch` the header of the record is.
-    pub(crate) const SCRATCH_RECORD: usize = 96 + 8 * super::REGISTERS;
+    pub(crate) const SCRATCH_RECORD: usize = 120 + 8 * super::KEPT + 8 * super::REGISTERS;
     /// Where the words behind the record are, of which its `valid` tells.
     pub(crate) const SCRATCH_WORDS: usize = SCRATCH_RECORD + HEADER + 16;
     /// Where the heads of texts are.
     pub(crate) const SCRATCH_HEADS: usize = SCRATCH_WORDS + 8 * super::WORDS;
     /// `struct scratch` without the text behind it.
     pub(crate) const SCRATCH: usize =
-        152 + 8 * super::REGISTERS + 8 * super::WORDS + 16 * super::TEXTS;
+        176 + 8 * super::KEPT + 8 * super::REGISTERS + 8 * super::WORDS + 16 * super::TEXTS;
 }

@@ -123,6 +123,17 @@ impl Maps {
             maps.shared
                 .insert("text_tests", table("text_tests", &filters.texts)?);
         }
+        if plan.keeps() {
+            let calls = create(
+                MapType::LruHash,
+                "calls",
+                abi::CALL_BYTES,
+                abi::KEPT_BYTES,
+                abi::CALLS,
+                &none,
+            )?;
+            maps.shared.insert("calls", calls);
+        }
         if !plan.locations.is_empty() {
             let slots = create(
                 MapType::Array,
@@ -191,6 +202,8 @@ fn settings(
         fetch_room: plan.fetch_room as u32,
         count_only: 0,
         filters: plan.filters.is_some().into(),
+        keeps: plan.keeps().into(),
+        reserved: 0,
         cgroup: filter.cgroup.map_or(0, |cgroup| cgroup.number),
         cgroup_level: filter.cgroup.map_or(0, |cgroup| cgroup.level),
         kernel_entry: plan.typed,

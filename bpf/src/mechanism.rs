@@ -9,6 +9,8 @@
 //! (fprobe)          one link for any number of functions
 //! kprobe            every register, the stack              every register, what is returned
 //!                   at any instruction, in modules; a breakpoint or a jump, and a perf event, each
+//! both              -                                      the same, and arguments that the one at the entry
+//!                                                          has kept
 //! ```
 //! The first that will do is taken. What this kernel lacks, or refuses for one function, is made up for by
 //! the next, and [`Chosen`] says so.
@@ -44,6 +46,8 @@ pub enum Mechanism {
         /// A kretprobe.
         at_return: bool,
     },
+    /// A perf kretprobe, and a kprobe at the entry that keeps arguments for it.
+    KprobePair,
     /// A tracepoint's program that is handed its arguments.
     RawTracepoint,
     /// A tracepoint's program that is handed its event's record.
@@ -59,6 +63,7 @@ impl fmt::Display for Mechanism {
             Mechanism::KprobeMulti { at_return: true } => "kprobe_multi at the return",
             Mechanism::Kprobe { at_return: false } => "kprobe",
             Mechanism::Kprobe { at_return: true } => "kretprobe",
+            Mechanism::KprobePair => "kretprobe with a kprobe at the entry",
             Mechanism::RawTracepoint => "raw tracepoint",
             Mechanism::Tracepoint => "tracepoint",
         })
@@ -85,6 +90,9 @@ pub(crate) struct Ways {
     pub(crate) because: Option<&'static str>,
 }
 
+const UNLOADABLE: &str = "anything else would keep the module from being unloaded";
+const NO_PLACE: &str = "ftrace cannot trace it";
+
 /// What will do for a function, among so many that could have trampolines.
 pub(crate) fn ways(function: &Function, trampolines: usize) -> Ways {
     let at_return = function.at_return;
@@ -94,16 +102,17 @@ pub(crate) fn ways(function: &Function, trampolines: usize) -> Ways {
     let at_entry = matches!(function.place, FunctionPlace::Symbol(_, 0));
     let (all, because) = match function.needs {
         Needs::Both => (
-            vec![],
+            vec![Mechanism::KprobePair],
             Some("it takes arguments of the entry and registers of the return"),
         ),
-        Needs::EntryArguments => (vec![trampoline], None),
+        Needs::EntryArguments => match function.seat {
+            Seat::Traced => (vec![trampoline, Mechanism::KprobePair], None),
+            Seat::Module => (vec![Mechanism::KprobePair], Some(UNLOADABLE)),
+            Seat::Untraced => (vec![Mechanism::KprobePair], Some(NO_PLACE)),
+        },
         _ if !at_entry => (vec![kprobe], Some("it stands inside the function")),
-        _ if function.seat == Seat::Module => (
-            vec![kprobe],
-            Some("anything else would keep the module from being unloaded"),
-        ),
-        _ if function.seat == Seat::Untraced => (vec![kprobe], Some("ftrace cannot trace it")),
+        _ if function.seat == Seat::Module => (vec![kprobe], Some(UNLOADABLE)),
+        _ if function.seat == Seat::Untraced => (vec![kprobe], Some(NO_PLACE)),
         Needs::Registers => (
             vec![kprobe],
             Some("it takes registers that hold no argument"),
@@ -125,7 +134,7 @@ pub(crate) fn why_not(mechanism: Mechanism) -> Option<&'static str> {
     let known = match mechanism {
         Mechanism::Trampoline { .. } => TRAMPOLINES.get_or_init(|| ask_trampoline().err()),
         Mechanism::KprobeMulti { .. } => MULTI.get_or_init(|| ask_multi().err()),
-        Mechanism::Kprobe { .. } => {
+        Mechanism::Kprobe { .. } | Mechanism::KprobePair => {
             const NONE: &str =
                 "this kernel is built without CONFIG_KPROBES or CONFIG_KPROBE_EVENTS";
             return kind().is_none().then_some(NONE);

@@ -49,6 +49,8 @@ pub struct Options {
 pub struct Session {
     user_links: Vec<OwnedFd>,
     kernel_links: Vec<OwnedFd>,
+    /// Probes at entries, which keep something for returns.
+    entry_links: Vec<OwnedFd>,
     programs: Vec<Guarded>,
     chosen: Vec<Chosen>,
     rings: Vec<Ring>,
@@ -131,6 +133,7 @@ impl Session {
         let mut session = Session {
             user_links: Vec::new(),
             kernel_links: Vec::new(),
+            entry_links: Vec::new(),
             programs: Vec::new(),
             chosen: Vec::new(),
             cpus: rings.iter().map(|ring| ring.cpu).collect(),
@@ -253,9 +256,11 @@ impl Session {
     /// Takes every probe away, user probes first. Rings and counts stay to be read; a second call does
     /// nothing.
     pub fn detach(&mut self) {
-        self.user_links.clear();
+        // Returns before the entries that keep something for them.
+        while self.user_links.pop().is_some() {}
         self.kernel_links.clear();
         self.programs.iter_mut().for_each(Guarded::detach);
+        self.entry_links.clear();
     }
 
     /// Detaches, waits for programs that still run, and hands out all that is left, so that then
@@ -398,6 +403,7 @@ impl Session {
             self.programs.extend(attached.guarded);
             self.meters.extend(attached.meters);
             self.chosen.extend(attached.chosen);
+            self.entry_links.extend(attached.entries);
         }
         for tracepoint in &plan.raw_tracepoints {
             let (guarded, meter, chosen) = arguments::attach(tracepoint, maps)?;

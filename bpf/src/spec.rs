@@ -136,6 +136,8 @@ pub enum Step {
     Argument(u8),
     /// Begins anew: the Nth argument, from 0, of a [`RawTracepointProbe`]; at most 12.
     Given(u8),
+    /// Begins anew: what was kept of the call's entry, in a program at the return.
+    AtEntry(Kept),
     /// Begins anew: the address of the record of an [`EventProbe`], plus so many bytes.
     Record(u32),
     /// Begins anew: a number in the record of an [`EventProbe`].
@@ -171,6 +173,34 @@ pub enum Step {
     },
     /// Gives out the NUL-terminated text at value + offset.
     StoreText(i64),
+    /// Gives out the text at value + offset, of as many bytes as the value says that was kept; of a
+    /// [`UserProbe`].
+    StoreSized(i64),
+}
+
+/// A word of a call's entry that its return knows, at most 16 of them a program. What could not be read at the
+/// entry, and what is not known of it, is a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// A register.
+    Register(Register),
+    /// The 64-bit word at a register and so many bytes.
+    Memory(Register, i64),
+}
+
+impl Program {
+    /// What it knows of the call's entry, each once.
+    pub fn kept(&self) -> Vec<Kept> {
+        let mut all = Vec::new();
+        for step in self.steps.iter().chain(&self.for_filters) {
+            if let Step::AtEntry(kept) = step
+                && !all.contains(kept)
+            {
+                all.push(*kept);
+            }
+        }
+        all
+    }
 }
 
 impl Step {
@@ -178,7 +208,7 @@ impl Step {
     pub fn is_output(&self) -> bool {
         matches!(
             self,
-            Step::Store | Step::StoreMemory { .. } | Step::StoreText(_)
+            Step::Store | Step::StoreMemory { .. } | Step::StoreText(_) | Step::StoreSized(_)
         )
     }
 }

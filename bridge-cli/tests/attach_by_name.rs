@@ -74,11 +74,22 @@ fn c_values(program: &Path) {
         format!("p:floating {at}:floating amount"),
         format!("p:folds {at}:folds value"),
     ];
-    let ran = attach(program, &definitions);
-    for word in ["order", "user", "by_value", "floating", "folds"] {
-        let expected = printed(&ran, word);
-        assert_eq!(expected.len(), 2, "{}{}", ran.out, ran.err);
-        assert_eq!(values(&ran, &format!("uprobes:{word}")), expected, "{word}");
+    // At the return they are what they were at the entry.
+    let at_returns = definitions
+        .iter()
+        .map(|definition| definition.replacen("p:", "r:", 1));
+    for definitions in [definitions.to_vec(), at_returns.collect()] {
+        let ran = attach(program, &definitions);
+        for word in ["order", "user", "by_value", "floating", "folds"] {
+            let expected = printed(&ran, word);
+            assert_eq!(expected.len(), 2, "{}{}", ran.out, ran.err);
+            assert_eq!(
+                values(&ran, &format!("uprobes:{word}")),
+                expected,
+                "{word}: {}",
+                ran.err
+            );
+        }
     }
 }
 

@@ -245,22 +245,40 @@ fn main() {
             assert!(way.contains("through kprobe: "), "{way}");
             assert!(way.contains("it stands inside the function"), "{way}");
         }),
-        kprobe_test("several_that_cannot_be_attached_are_all_named", || {
-            let ran = attach(&[
-                "-e",
-                "r:one do_sys_openat2 a=$arg1 b=%r12",
-                "-e",
-                "r:two vfs_read a=$arg1 b=%r12",
-                "-e",
-                "p:fine do_sys_openat2",
-            ]);
-            for function in ["do_sys_openat2", "vfs_read"] {
-                let said =
-                    format!("at the return of {function}: it takes arguments of the entry and");
-                assert!(ran.err.contains(&said), "{}", ran.err);
-            }
-            assert!(!ran.out.contains("OPENED"), "the command ran");
-        }),
+        kprobe_test(
+            "arguments_of_the_entry_stand_beside_registers_of_the_return",
+            || {
+                let ran = attach(&[
+                    "-e",
+                    "r:opened do_sys_openat2 dfd=$arg1:s32 file=+0($arg2):ustring ret=$retval:s32 more=%r12",
+                    "-e",
+                    "r:read vfs_read count=$arg3 ret=$retval:s64 sp=%sp",
+                ]);
+                let opened = values(&ran, "kprobes:opened");
+                let missing = "dfd=-100 file=\"/no/such/file\" ret=-2 more=0x";
+                assert!(
+                    opened.iter().any(|line| line.starts_with(missing)),
+                    "{opened:?}"
+                );
+                // Reads end in one another: a pipe's, say, in that of its own reader.
+                let read = values(&ran, "kprobes:read");
+                assert!(
+                    read.iter()
+                        .any(|line| line.starts_with("count=0x5 ret=5 sp=0x")
+                            || line.starts_with("count=5 ret=5 sp=0x")),
+                    "{read:?}"
+                );
+                assert!(
+                    read.iter().all(|line| !line.contains("<fault>")),
+                    "{read:?}"
+                );
+                let way = way(&ran, "kprobes:opened");
+                assert!(
+                    way.contains("through kretprobe with a kprobe at the entry: "),
+                    "{way}"
+                );
+            },
+        ),
         kprobe_test("what_cannot_be_traced_is_refused_with_the_reason", || {
             let ran = attach(&[
                 "-e",

@@ -31,6 +31,8 @@ pub(crate) struct Attached {
     pub(crate) guarded: Vec<Guarded>,
     pub(crate) meters: Vec<Meter>,
     pub(crate) chosen: Vec<Chosen>,
+    /// Probes at entries, which keep something for returns: they go last.
+    pub(crate) entries: Vec<OwnedFd>,
 }
 
 /// A function that is not attached yet.
@@ -122,9 +124,10 @@ fn attach_by<'a>(
     match way {
         Mechanism::Trampoline { at_return } => trampolines(at_return, waiting, maps, attached),
         Mechanism::KprobeMulti { at_return } => multi(at_return, waiting, maps, attached),
-        Mechanism::Kprobe { .. } | Mechanism::RawTracepoint | Mechanism::Tracepoint => {
-            kprobes(waiting, maps, attached)
-        }
+        Mechanism::Kprobe { .. }
+        | Mechanism::KprobePair
+        | Mechanism::RawTracepoint
+        | Mechanism::Tracepoint => kprobes(way, waiting, maps, attached),
     }
 }
 
@@ -195,6 +198,7 @@ fn multi<'a>(
 }
 
 fn kprobes<'a>(
+    way: Mechanism,
     waiting: Vec<Waiting<'a>>,
     maps: &Maps,
     attached: &mut Attached,
@@ -206,8 +210,11 @@ fn kprobes<'a>(
     } else {
         0
     };
-    let mut programs = load::programs(Object::Kprobe, &[name], more, maps)?;
-    let Program { fd, copies } = load::take(&mut programs, name)?;
+    // What an entry misses is no miss of the return: such programs are beside the others.
+    let is_pair = way == Mechanism::KprobePair;
+    let mut programs = load::programs(Object::Kprobe, &[name], more + usize::from(is_pair), maps)?;
+    let Program { fd, mut copies } = load::take(&mut programs, name)?;
+    let at_entries = if is_pair { copies.pop() } else { None };
     let is_counted = each && capability::tracepoint_misses_are_counted();
     let mut programs = std::iter::once(fd).chain(copies);
     let shared = if each { None } else { programs.next() };
@@ -225,13 +232,13 @@ fn kprobes<'a>(
         let Some(program) = own.as_ref().or(shared.as_ref()) else {
             break;
         };
-        match kprobe(one.function, program.as_fd()) {
-            Ok(link) => {
-                let at_return = one.function.at_return;
+        match kprobe(one.function, program.as_fd(), at_entries.as_ref()) {
+            Ok((link, entry)) => {
+                attached.entries.extend(entry);
                 attached
                     .guarded
                     .push(Guarded::link(link, own, probes, is_counted));
-                attached.note(Mechanism::Kprobe { at_return }, &one);
+                attached.note(way, &one);
             }
             Err(error) => came.errors.push(error),
         }
@@ -263,13 +270,25 @@ impl Attached {
     }
 }
 
-/// Attaches one by a kprobe.
-fn kprobe(function: &Function, program: BorrowedFd<'_>) -> Result<OwnedFd> {
+/// Attaches one by a kprobe; with the program of one at the entry, by both.
+fn kprobe(
+    function: &Function,
+    program: BorrowedFd<'_>,
+    at_entry: Option<&OwnedFd>,
+) -> Result<(OwnedFd, Option<OwnedFd>)> {
     let kind = kind().unwrap_or_default();
-    let event = perf_event::open_kprobe(kind, &function.place, function.at_return)
-        .map_err(|error| refused(function, error))?;
-    perf_event::link(program, &event, function.location.into())
-        .map_err(|error| refused(function, error))
+    let one = |at_return: bool, program: BorrowedFd<'_>, cookie: u32| {
+        perf_event::open_kprobe(kind, &function.place, at_return)
+            .and_then(|event| perf_event::link(program, &event, cookie.into()))
+            .map_err(|error| refused(function, error))
+    };
+    match (at_entry, function.pair) {
+        (Some(at_entry), Some(pair)) => {
+            let entry = one(false, at_entry.as_fd(), pair.entry)?;
+            Ok((one(true, program, pair.at_return)?, Some(entry)))
+        }
+        _ => Ok((one(function.at_return, program, function.location)?, None)),
+    }
 }
 
 fn describe(function: &Function) -> String {

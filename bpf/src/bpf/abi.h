@@ -20,6 +20,10 @@
 #define ABI_TEXTS 32
 /* The longest string that may be asked for. */
 #define ABI_STRING_LIMIT 4096
+/* Words that a return probe may keep of a call's entry. */
+#define ABI_KEPT 16
+/* Calls of which something is kept, at most; of more the oldest are forgotten. */
+#define ABI_CALLS 16384
 /* The largest array that a fetch program stores in one step, bytes. */
 #define ABI_ARRAY_BYTES 512
 /* Different things to fetch at one address. */
@@ -80,6 +84,9 @@ struct settings {
 	__u32 count_only;
 	/* Some entry has a filter. */
 	__u32 filters;
+	/* Some return probe keeps something of the entry. */
+	__u32 keeps;
+	__u32 reserved;
 	/* Only tasks of the cgroup with this number, which lies so deep, and of those below; 0: of all. */
 	__u32 cgroup_level;
 	__u64 cgroup;
@@ -165,7 +172,13 @@ struct text_test {
 /* Added to a byte that begins no UTF-8 sequence. */
 #define ABI_BEYOND_UNICODE 0x10ffff
 
-enum abi_fetch { ABI_FETCH_SLOTS, ABI_FETCH_ARGUMENTS, ABI_FETCH_PROGRAM };
+enum abi_fetch {
+	ABI_FETCH_SLOTS,
+	ABI_FETCH_ARGUMENTS,
+	ABI_FETCH_PROGRAM,
+	/* Of a call's entry: its places are kept for the return, whose location `entry` is. Nothing is counted. */
+	ABI_FETCH_KEEP,
+};
 
 /* What to do at an address; the cookie of a user probe is the index of one. */
 struct location {
@@ -180,7 +193,8 @@ struct location {
 	__u8 fetch;
 	__u8 words;
 	__u8 texts;
-	__u8 reserved;
+	/* Something was kept of the call's entry. */
+	__u8 keeps;
 };
 
 enum abi_place {
@@ -224,6 +238,10 @@ enum abi_place {
 	 */
 	ABI_STEP_FIELD,
 	ABI_STEP_FIELD_DATA,
+	/* Begins an argument anew: word `base` of those that were kept of the call's entry. */
+	ABI_STEP_KEPT,
+	/* Output: the text at value + displacement, of as many bytes as the kept value says. */
+	ABI_STEP_STORE_SIZED,
 };
 
 /* The word of pt_regs in whose place the address of an event's record stands. */
@@ -376,6 +394,25 @@ struct walk {
 	__u32 reserved;
 };
 
+/*
+ * A call that has not returned yet: where its return address lies tells it from others, of recursive ones and
+ * of other threads, whose stacks are elsewhere in the same memory. What is left of calls that never returned
+ * is overwritten by the next one there.
+ */
+struct call {
+	__u64 stack;
+	__u32 tgid;
+	/* The location of the return probe. */
+	__u32 location;
+};
+
+/* What is kept of its entry. */
+struct kept {
+	/* Bit i: word i was read. */
+	__u64 valid;
+	__u64 words[ABI_KEPT];
+};
+
 /* What a user probe gathers before it reserves. Text follows, and behind settings.text_bytes the stack. */
 struct scratch {
 	__u32 busy;
@@ -392,6 +429,8 @@ struct scratch {
 	__u32 shown;
 	__u32 reserved;
 	struct walk walk;
+	struct call call;
+	struct kept entry;
 	/* These two are copied as one. */
 	struct user_record record;
 	__u64 words[ABI_WORDS];
@@ -400,7 +439,7 @@ struct scratch {
 
 _Static_assert(sizeof(struct stacks) == 32, "stacks");
 _Static_assert(sizeof(struct stack_record) == 40, "stack_record");
-_Static_assert(sizeof(struct settings) == 80 + 4 * ABI_EVENTS + ABI_CPUS / 8, "settings");
+_Static_assert(sizeof(struct settings) == 88 + 4 * ABI_EVENTS + ABI_CPUS / 8, "settings");
 _Static_assert(sizeof(struct counter) == 32, "counter");
 _Static_assert(sizeof(struct text_test) == 8 + 8 * ABI_PATTERN, "text_test");
 _Static_assert(sizeof(struct location) == 16, "location");
@@ -419,7 +458,7 @@ _Static_assert(sizeof(struct text_head) == 16, "text_head");
 _Static_assert(__builtin_offsetof(struct scratch, words) ==
 		       __builtin_offsetof(struct scratch, record) + sizeof(struct user_record),
 	       "words behind the record");
-_Static_assert(__builtin_offsetof(struct scratch, record) == 96 + 8 * ABI_REGISTERS, "record in scratch");
-_Static_assert(sizeof(struct scratch) == 152 + 8 * ABI_REGISTERS + 8 * ABI_WORDS + 16 * ABI_TEXTS, "scratch");
+_Static_assert(__builtin_offsetof(struct scratch, record) == 120 + 8 * ABI_KEPT + 8 * ABI_REGISTERS, "record in scratch");
+_Static_assert(sizeof(struct scratch) == 176 + 8 * ABI_KEPT + 8 * ABI_REGISTERS + 8 * ABI_WORDS + 16 * ABI_TEXTS, "scratch");
 
 #endif

@@ -85,6 +85,32 @@ static __noinline int store_text(struct scratch *scratch, __u64 address)
 	return 0;
 }
 
+#ifdef OF_SIZED_TEXTS
+/* A text without an end mark; it gets one, so that it is an output like any other text. */
+static __noinline int store_sized(struct scratch *scratch, __u64 address)
+{
+	__u32 used = scratch->used, limit = settings.string_limit, status = ABI_TEXT_READ;
+	__u32 take = limit - 1;
+	char *to;
+
+	if (used > settings.fetch_room - ABI_OUTPUT_HEAD - limit)
+		return put_head(scratch, ABI_TEXT_NO_ROOM);
+	if (scratch->kept > take)
+		status = ABI_TEXT_CUT;
+	else
+		take = scratch->kept;
+	if (take >= limit || scratch->kept_failed)
+		return put_head(scratch, ABI_TEXT_FAULT);
+	to = output(scratch, used);
+	/* Nothing may be anywhere. */
+	if (take && read_user(to + ABI_OUTPUT_HEAD, take, address))
+		return put_head(scratch, ABI_TEXT_FAULT);
+	to[ABI_OUTPUT_HEAD + take] = 0;
+	close_output(scratch, to, used, take + 1, status);
+	return 0;
+}
+#endif
+
 static __noinline int store(struct scratch *scratch, const struct place *step)
 {
 	__u64 address = scratch->value + step->displacement;
@@ -92,6 +118,11 @@ static __noinline int store(struct scratch *scratch, const struct place *step)
 
 	if (settings.filters && word < ABI_WORDS)
 		scratch->words[word] = scratch->used;
+#ifdef OF_SIZED_TEXTS
+	/* Whether it lies anywhere does not matter to an empty text. */
+	if (step->kind == ABI_STEP_STORE_SIZED && (!scratch->failed || !scratch->kept))
+		return store_sized(scratch, address);
+#endif
 	if (scratch->failed)
 		return put_head(scratch, ABI_TEXT_FAULT);
 	if (step->kind == ABI_STEP_STORE)
@@ -100,6 +131,19 @@ static __noinline int store(struct scratch *scratch, const struct place *step)
 		return store_memory(scratch, address, step->base);
 	return store_text(scratch, address);
 }
+
+#ifdef OF_CALLS
+static __noinline int take_kept(struct scratch *scratch, __u32 number)
+{
+	if (number >= ABI_KEPT) {
+		scratch->failed = 1;
+		return 0;
+	}
+	scratch->value = scratch->entry.words[number];
+	scratch->failed = !(scratch->entry.valid >> number & 1);
+	return 0;
+}
+#endif
 
 #ifdef OF_EVENTS
 /* A number of an event's record. */
@@ -162,6 +206,10 @@ static __noinline int do_step(struct scratch *scratch, const struct place *step)
 	case ABI_STEP_SHOWN:
 		scratch->shown = scratch->used;
 		return 0;
+#ifdef OF_CALLS
+	case ABI_STEP_KEPT:
+		return take_kept(scratch, step->base);
+#endif
 #ifdef OF_EVENTS
 	case ABI_STEP_FIELD:
 		return load_field(scratch, step);

@@ -7,6 +7,7 @@
 
 #define is_hit_wanted is_kernel_wanted
 #define IN_KERNEL
+#define OF_CALLS
 #include "probe.bpf.h"
 
 SEC("kprobe")

@@ -184,6 +184,9 @@ static __noinline int read_arguments(struct scratch *scratch)
 	return 0;
 }
 
+#ifdef OF_CALLS
+#include "entry.bpf.h"
+#endif
 #include "fetch.bpf.h"
 
 static __always_inline struct stack_record *stack_of(struct scratch *scratch)
@@ -299,7 +302,7 @@ static __noinline int filtered_out(void)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 
-	return !is_hit_wanted(id >> 32, (__u32)id) || !cpu_wanted() || !is_current_in_cgroup();
+	return !is_hit_wanted(id >> 32, (__u32)id) || !is_current_in_cgroup();
 }
 
 /* Counts a hit for each of the locations of one address. */
@@ -310,7 +313,8 @@ static __noinline int only_count(__u32 index)
 
 		if (!at)
 			break;
-		only_counted(at->entry);
+		if (at->fetch != ABI_FETCH_KEEP)
+			only_counted(at->entry);
 		index = at->next;
 		if (!index)
 			break;
@@ -359,15 +363,42 @@ static __always_inline int gather_registers(struct scratch *scratch, void *ctx)
 	return 0;
 }
 
+/* Does what a location of the address says. */
+static __always_inline int hit_one(struct scratch *scratch, __u32 index)
+{
+#ifdef OF_CALLS
+	if (settings.keeps && scratch->at.fetch == ABI_FETCH_KEEP)
+		return keep(scratch);
+	if (settings.keeps && scratch->at.keeps)
+		recall(scratch, index);
+#endif
+	/* A call may return on a CPU that is wanted, wherever it was entered. */
+	if (cpu_wanted())
+		count(scratch->at.entry, record(scratch));
+	return 0;
+}
+
+/* The same where no scratch slot was free. */
+static __noinline int miss_one(void *ctx, const struct location *at)
+{
+#ifdef OF_CALLS
+	if (settings.keeps && at->fetch == ABI_FETCH_KEEP)
+		return forget(ctx, at->entry);
+#endif
+	if (cpu_wanted())
+		count(at->entry, NO_SCRATCH);
+	return 0;
+}
+
 /* Does what the locations of one address say, over registers as `gather` finds them. */
 static __always_inline int hit_with(void *ctx, __u32 index, int (*gather)(struct scratch *, void *))
 {
 	struct scratch *scratch;
 
-	if (filtered_out())
+	if (filtered_out() || (!settings.keeps && !cpu_wanted()))
 		return 0;
 	if (settings.count_only && !settings.filters)
-		return only_count(index);
+		return cpu_wanted() ? only_count(index) : 0;
 	scratch = scratch_get((__u32)bpf_get_current_pid_tgid());
 	if (scratch) {
 		gather(scratch, ctx);
@@ -379,13 +410,13 @@ static __always_inline int hit_with(void *ctx, __u32 index, int (*gather)(struct
 
 		if (!at)
 			break;
-		index = at->next;
 		if (scratch) {
 			scratch->at = *at;
-			count(at->entry, record(scratch));
+			hit_one(scratch, index);
 		} else {
-			count(at->entry, NO_SCRATCH);
+			miss_one(ctx, at);
 		}
+		index = at->next;
 		if (!index)
 			break;
 	}

@@ -51,6 +51,8 @@ static __noinline __u64 function_of(void *context)
 }
 
 #define is_hit_wanted is_user_wanted
+#define OF_CALLS
+#define OF_SIZED_TEXTS
 #include "probe.bpf.h"
 
 SEC("uprobe.multi.s")

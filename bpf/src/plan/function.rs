@@ -1,9 +1,9 @@
 //! Places in the kernel's code, tracepoints by their arguments, and events by the fields of their records.
 
 use super::place::{ARGUMENTS, check_program};
-use super::{Plan, Wanted};
+use super::{Keep, Plan, Wanted};
 use crate::error::{Error, Result};
-use crate::spec::{Fetch, FunctionPlace, ProbeId, Program, Register, Seat, Spec, Step};
+use crate::spec::{Fetch, FunctionPlace, Kept, ProbeId, Program, Register, Seat, Spec, Step};
 
 /// A place in the kernel's code. `location` is its cookie.
 #[derive(Debug)]
@@ -14,6 +14,15 @@ pub(crate) struct Function {
     pub(crate) at_return: bool,
     pub(crate) needs: Needs,
     pub(crate) location: u32,
+    /// Of a return that takes arguments of the entry: how it has them without a trampoline.
+    pub(crate) pair: Option<Pair>,
+}
+
+/// A return probe and one at the entry that keeps arguments for it. Both are cookies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pair {
+    pub(crate) entry: u32,
+    pub(crate) at_return: u32,
 }
 
 /// What a fetch program takes of a call.
@@ -27,7 +36,7 @@ pub(crate) enum Needs {
     Registers,
     /// At a return, arguments of the entry.
     EntryArguments,
-    /// At a return, arguments of the entry and registers: nobody has both.
+    /// At a return, arguments of the entry and registers.
     Both,
 }
 
@@ -77,6 +86,7 @@ impl Plan {
         for probe in &spec.functions {
             let what = || format!("{:?}", probe.place);
             let location = self.alone(spec, probe.id, &probe.program, what)?;
+            let pair = self.pair(&probe.program, location);
             self.functions.push(Function {
                 probe: probe.id,
                 place: probe.place.clone(),
@@ -84,6 +94,7 @@ impl Plan {
                 at_return: probe.program.at_return,
                 needs: Needs::of(&probe.program),
                 location,
+                pair,
             });
         }
         for probe in &spec.raw_tracepoints {
@@ -108,6 +119,41 @@ impl Plan {
         Ok(())
     }
 
+    /// The same hits of a return as those of a location, with arguments that a probe at the entry has kept.
+    fn pair(&mut self, program: &Program, location: u32) -> Option<Pair> {
+        let by_kept = |step: &Step| match *step {
+            Step::Argument(number) => {
+                let register = ARGUMENTS.get(usize::from(number)).copied();
+                Step::AtEntry(Kept::Register(register.unwrap_or(Register::Rdi)))
+            }
+            other => other,
+        };
+        if !program.at_return || program.steps.iter().all(|step| by_kept(step) == *step) {
+            return None;
+        }
+        let entry = self.locations[location as usize].entry;
+        let filter = self.entries[entry as usize].filter.clone();
+        let wanted = Wanted {
+            fetch: Fetch::Program(Program {
+                steps: program.steps.iter().map(by_kept).collect(),
+                for_filters: program.for_filters.iter().map(by_kept).collect(),
+                at_return: true,
+            }),
+            filter,
+            probes: Vec::new(),
+        };
+        let words = wanted.kept();
+        let at_return = self.chain_into(Some(entry), vec![wanted], Vec::new());
+        let keep = Keep {
+            location: at_return,
+            words,
+        };
+        Some(Pair {
+            entry: self.chain(Vec::new(), vec![keep]),
+            at_return,
+        })
+    }
+
     /// The location of a program that shares its place with no other.
     fn alone(
         &mut self,
@@ -117,11 +163,12 @@ impl Plan {
         what: impl FnOnce() -> String,
     ) -> Result<u32> {
         check_program(program).map_err(|why| Error::bad_spec(format!("{}: {why}", what())))?;
-        Ok(self.chain(vec![Wanted {
+        let wanted = vec![Wanted {
             fetch: Fetch::Program(program.clone()),
             filter: spec.hits.get(&(probe, 0)).cloned(),
             probes: vec![(probe, 0)],
-        }]))
+        }];
+        Ok(self.chain(wanted, Vec::new()))
     }
 }
 

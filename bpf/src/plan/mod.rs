@@ -17,9 +17,9 @@ use crate::abi;
 use crate::error::{Error, Result};
 use crate::filter_code::FilterCode;
 use crate::hit_filter::HitFilter;
-use crate::spec::{Argument, Fetch, ProbeId, Program, Spec, Step};
+use crate::spec::{Argument, Fetch, Kept, ProbeId, Program, Spec, Step};
 use crate::stacks;
-use place::{NO_PLACE, place, step};
+use place::{NO_PLACE, kept_place, place, step};
 
 /// Bytes of a CPU's ring where the spec says 0.
 const DEFAULT_RING: usize = 1 << 20;
@@ -73,6 +73,23 @@ struct Wanted {
     fetch: Fetch,
     filter: Option<HitFilter>,
     probes: Vec<(ProbeId, u32)>,
+}
+
+impl Wanted {
+    /// What it knows of a call's entry.
+    fn kept(&self) -> Vec<Kept> {
+        match &self.fetch {
+            Fetch::Program(program) => program.kept(),
+            Fetch::Slots { .. } | Fetch::Arguments(_) => Vec::new(),
+        }
+    }
+}
+
+/// What is kept of a call's entry, and for which location at its return.
+#[derive(Clone, Debug)]
+struct Keep {
+    location: u32,
+    words: Vec<Kept>,
 }
 
 /// How an entry's records are read.
@@ -142,6 +159,11 @@ impl Plan {
         Ok(plan)
     }
 
+    /// Whether anything is kept of calls' entries.
+    pub(crate) fn keeps(&self) -> bool {
+        self.locations.iter().any(|location| location.keeps != 0)
+    }
+
     /// The same with hits that are counted and not recorded: of rings there is as little as can be.
     pub(crate) fn only_counting(self) -> Plan {
         Plan {
@@ -165,11 +187,18 @@ impl Plan {
         self.entries.len() as u32 - 1
     }
 
-    /// Lays the fetches of one address in a row; returns the index of the first.
-    fn chain(&mut self, wanted: Vec<Wanted>) -> u32 {
+    /// Lays the fetches of one address in a row, and what is kept there; returns the index of the first.
+    fn chain(&mut self, wanted: Vec<Wanted>, keeps: Vec<Keep>) -> u32 {
+        self.chain_into(None, wanted, keeps)
+    }
+
+    /// The same for hits of an entry that there is already.
+    fn chain_into(&mut self, known: Option<u32>, wanted: Vec<Wanted>, keeps: Vec<Keep>) -> u32 {
         let first = self.locations.len() as u32;
-        let count = wanted.len() as u32;
+        let fetches = wanted.len() as u32;
+        let count = fetches + keeps.len() as u32;
         for (number, one) in wanted.into_iter().enumerate() {
+            let keeps = !one.kept().is_empty();
             let Wanted {
                 fetch,
                 filter,
@@ -211,7 +240,7 @@ impl Plan {
                     (abi::FETCH_PROGRAM, low, high, shape)
                 }
             };
-            let entry = self.entry(probes, shape, filter);
+            let entry = known.unwrap_or_else(|| self.entry(probes, shape, filter));
             self.locations.push(abi::Location {
                 entry,
                 next,
@@ -219,7 +248,25 @@ impl Plan {
                 fetch: kind,
                 words,
                 texts,
-                reserved: 0,
+                keeps: keeps.into(),
+            });
+        }
+        for (number, Keep { location, words }) in keeps.into_iter().enumerate() {
+            let number = fetches + number as u32;
+            let first_place = self.places.len() as u32;
+            self.places.extend(words.iter().map(kept_place));
+            self.locations.push(abi::Location {
+                entry: location,
+                next: if number + 1 < count {
+                    first + number + 1
+                } else {
+                    0
+                },
+                first_place,
+                fetch: abi::FETCH_KEEP,
+                words: words.len() as u8,
+                texts: 0,
+                keeps: 0,
             });
         }
         first
@@ -228,8 +275,9 @@ impl Plan {
     /// Of the outputs that a filter looks at, the words of their places say where they are.
     fn add_program(&mut self, program: &Program, looked_at: &[u16]) {
         let mut numbers = 0..;
+        let kept = program.kept();
         let mut place = |own: &Step| {
-            let mut place = step(own);
+            let mut place = step(own, &kept);
             let output = own.is_output().then(|| numbers.next()).flatten();
             let word = looked_at.iter().position(|wanted| Some(*wanted) == output);
             place.index = word.map_or(abi::NO_REGISTER, |word| word as u16);
@@ -244,7 +292,7 @@ impl Plan {
             self.places.extend(program.for_filters.iter().map(place));
         }
         let bytes = |step: &Step| match step {
-            Step::StoreText(_) => self.string_limit,
+            Step::StoreText(_) | Step::StoreSized(_) => self.string_limit,
             Step::StoreMemory { .. } => abi::ARRAY_BYTES,
             _ => 8,
         };
@@ -260,7 +308,7 @@ impl Plan {
 
 fn texts(program: &Program) -> Vec<bool> {
     outputs(&program.steps)
-        .map(|step| matches!(step, Step::StoreText(_)))
+        .map(|step| matches!(step, Step::StoreText(_) | Step::StoreSized(_)))
         .collect()
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::abi;
 use crate::error::{Error, Result};
 use crate::registers;
-use crate::spec::{Argument, Fetch, Location, Place, Program, Register, Step};
+use crate::spec::{Argument, Fetch, Kept, Location, Place, Program, Register, Step};
 
 pub(super) fn check(file: &Path, location: &Location) -> Result<()> {
     let refuse = |what: String| {
@@ -79,6 +79,13 @@ pub(super) fn check_program(program: &Program) -> std::result::Result<(), String
     });
     if let Some(number) = beyond {
         return Err(format!("argument {number}, which is in no register"));
+    }
+    let kept = program.kept().len();
+    if kept > abi::KEPT || (kept > 0 && !program.at_return) {
+        return Err(format!(
+            "{kept} words of the entry; a return can have {}",
+            abi::KEPT
+        ));
     }
     let widths = |step: &Step| match *step {
         Step::Field { bytes, .. } if !matches!(bytes, 1 | 2 | 4 | 8) => Some(bytes),
@@ -185,8 +192,23 @@ pub(super) fn place(argument: &Argument) -> abi::Place {
     }
 }
 
-/// A register that this machine does not have makes its argument a fault: nothing is read at address 0.
-pub(super) fn step(step: &Step) -> abi::Place {
+/// A word of a call's entry.
+pub(super) fn kept_place(kept: &Kept) -> abi::Place {
+    let (kind, register, displacement) = match *kept {
+        Kept::Register(register) => (abi::PLACE_REGISTER, register, 0),
+        Kept::Memory(register, offset) => (abi::PLACE_MEMORY, register, offset),
+    };
+    abi::Place {
+        kind,
+        displacement,
+        base: registers::word(register).unwrap_or(abi::NO_REGISTER),
+        ..NO_PLACE
+    }
+}
+
+/// A register that this machine does not have makes its argument a fault: nothing is read at address 0. `kept` are
+/// the words of the entry.
+pub(super) fn step(step: &Step, kept: &[Kept]) -> abi::Place {
     let with = |kind, displacement| abi::Place {
         kind,
         displacement,
@@ -209,6 +231,13 @@ pub(super) fn step(step: &Step) -> abi::Place {
         Step::Given(number) => abi::Place {
             base: abi::FIRST_GIVEN + u16::from(number),
             ..with(abi::STEP_REGISTER, 0)
+        },
+        Step::AtEntry(wanted) => abi::Place {
+            base: kept
+                .iter()
+                .position(|own| *own == wanted)
+                .map_or(abi::NO_REGISTER, |index| index as u16),
+            ..with(abi::STEP_KEPT, 0)
         },
         Step::Record(offset) => abi::Place {
             base: abi::RECORD_WORD,
@@ -238,5 +267,6 @@ pub(super) fn step(step: &Step) -> abi::Place {
             ..with(abi::STEP_STORE_MEMORY, offset)
         },
         Step::StoreText(offset) => with(abi::STEP_STORE_TEXT, offset),
+        Step::StoreSized(offset) => with(abi::STEP_STORE_SIZED, offset),
     }
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::place::check;
-use super::{Plan, Wanted};
+use super::{Keep, Plan, Wanted};
 use crate::abi;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hit_filter::HitFilter;
@@ -49,15 +49,43 @@ impl Plan {
         }
         for (path, addresses) in files {
             let mut sites = Vec::with_capacity(addresses.len());
-            for ((at_return, offset), address) in addresses {
-                let location = self.chain(address.wanted);
+            let at_return = |((at_return, _), _): &((bool, u64), Address)| *at_return;
+            let (returns, entries): (Vec<_>, Vec<_>) = addresses.into_iter().partition(at_return);
+            let mut entries: BTreeMap<u64, (Address, Vec<Keep>)> = entries
+                .into_iter()
+                .map(|((_, offset), address)| (offset, (address, Vec::new())))
+                .collect();
+            for ((_, offset), address) in returns {
+                let semaphore = address.semaphore;
+                let kept: Vec<_> = address.wanted.iter().map(Wanted::kept).collect();
+                let location = self.chain(address.wanted, Vec::new());
+                for (location, words) in (location..).zip(kept) {
+                    if !words.is_empty() {
+                        let (entry, keeps) = entries.entry(offset).or_default();
+                        entry.semaphore = entry.semaphore.max(semaphore);
+                        keeps.push(Keep { location, words });
+                    }
+                }
+                sites.push(Site {
+                    offset,
+                    semaphore,
+                    location,
+                    at_return: true,
+                });
+            }
+            for (offset, (address, keeps)) in entries {
+                if address.wanted.len() + keeps.len() > abi::CHAIN {
+                    return Err(too_many(&path, offset));
+                }
                 sites.push(Site {
                     offset,
                     semaphore: address.semaphore,
-                    location,
-                    at_return,
+                    location: self.chain(address.wanted, keeps),
+                    at_return: false,
                 });
             }
+            // Entries stand before returns.
+            sites.sort_by_key(|site| (site.at_return, site.offset));
             if !sites.is_empty() {
                 self.binaries.push(Binary { path, sites });
             }
@@ -102,12 +130,7 @@ impl Address {
         if let Some(same) = same {
             same.probes.push(probe);
         } else if self.wanted.len() == abi::CHAIN {
-            return Err(Error::bad_spec(format!(
-                "more than {} different probes at offset {:#x} of {}",
-                abi::CHAIN,
-                location.offset,
-                file.display()
-            )));
+            return Err(too_many(file, location.offset));
         } else {
             self.wanted.push(Wanted {
                 fetch: location.fetch.clone(),
@@ -117,6 +140,14 @@ impl Address {
         }
         Ok(())
     }
+}
+
+fn too_many(file: &Path, offset: u64) -> Error {
+    Error::bad_spec(format!(
+        "more than {} different probes at offset {offset:#x} of {}, with what is kept there for returns",
+        abi::CHAIN,
+        file.display()
+    ))
 }
 
 fn is_at_return(location: &Location) -> bool {

@@ -11,7 +11,7 @@
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-use tracebraid_bpf::spec::Register;
+use tracebraid_bpf::spec::{Kept, Register};
 
 use super::by_name::{Separator, find, list, split};
 use super::expression::push;
@@ -63,6 +63,8 @@ enum Cursor {
 enum Plain {
     Register(Register),
     Constant(u64),
+    /// As it was when the function was entered, at its return.
+    AtEntry(Kept),
 }
 
 /// Reads `NAME`, `NAME->MEMBER.MEMBER`.
@@ -142,7 +144,23 @@ fn begin(
         }
     };
     let general = |register| Step::Register(KernelRegister::General(register));
+    // At a return a parameter is what it was at the entry, and what it leads to is read now.
+    let at_return = parse.surroundings.at_return;
     Ok(match place {
+        UserPlace::Register(register) if at_return => {
+            Cursor::Plain(Plain::AtEntry(Kept::Register(*register)), 0)
+        }
+        UserPlace::Memory { base, offset } if at_return => {
+            Cursor::Plain(Plain::AtEntry(Kept::Memory(*base, *offset)), 0)
+        }
+        UserPlace::Indirect {
+            base,
+            offset,
+            behind,
+        } if at_return => {
+            push(parse, program, Step::AtEntry(Kept::Memory(*base, *offset)))?;
+            Cursor::Memory(0, *behind)
+        }
         UserPlace::Register(register) => Cursor::Plain(Plain::Register(*register), 0),
         UserPlace::Constant(value) => Cursor::Plain(Plain::Constant(*value), 0),
         UserPlace::Pieces(pieces) => Cursor::Pieces(pieces.clone(), 0),
@@ -192,12 +210,20 @@ fn value(
             Ok(bits % 8)
         }
         Cursor::Plain(plain, bits) => {
-            let step = match *plain {
-                Plain::Register(register) => Step::Register(KernelRegister::General(register)),
-                Plain::Constant(value) => Step::Immediate(value),
+            let (step, bits) = match *plain {
+                Plain::Register(register) => {
+                    (Step::Register(KernelRegister::General(register)), *bits)
+                }
+                Plain::Constant(value) => (Step::Immediate(value), *bits),
+                Plain::AtEntry(Kept::Memory(base, offset)) => {
+                    let within = i64::try_from(bits / 8).unwrap_or(i64::MAX);
+                    let kept = Kept::Memory(base, offset.saturating_add(within));
+                    (Step::AtEntry(kept), bits % 8)
+                }
+                Plain::AtEntry(kept) => (Step::AtEntry(kept), *bits),
             };
             push(parse, program, step)?;
-            Ok(*bits)
+            Ok(bits)
         }
         Cursor::Pieces(pieces, bits) => {
             let bytes = bits / 8;

@@ -50,8 +50,7 @@ pub enum Source {
     Elements(u32),
     /// So many outputs, each an element.
     Outputs(u32),
-    /// The next output, which is how many bytes the text in the one after it has: what is read of it may go
-    /// on behind them.
+    /// The next output, which is how many bytes the text in the one after it has.
     Sized,
     /// The name of the thread.
     Comm,
@@ -189,6 +188,10 @@ fn one(argument: &Argument, at: &At<'_>, steps: &mut Vec<spec::Step>) -> Result<
         for step in length.steps() {
             fetch(step, argument, at, steps)?;
         }
+        // The length is given out, and kept for the text.
+        if let Some(store) = steps.pop() {
+            steps.extend([spec::Step::Keep, store]);
+        }
     }
     if !matches!(source, Source::Comm | Source::Constant(_)) {
         for step in argument.program.steps() {
@@ -220,6 +223,7 @@ fn fetch(
         Step::StackPointer => steps.push(spec::Step::Register(Register::Rsp, 0)),
         Step::ReturnValue => steps.push(spec::Step::Register(Register::Rax, 0)),
         Step::Immediate(value) => steps.push(spec::Step::Constant(value)),
+        Step::AtEntry(kept) => steps.push(spec::Step::AtEntry(kept)),
         Step::FileOffset(wanted) => steps.push(at.here.step(wanted)),
         Step::Dereference { offset, .. } => steps.push(spec::Step::Read(offset)),
         Step::StoreValue => steps.push(spec::Step::Store),
@@ -228,6 +232,7 @@ fn fetch(
             size: size as u16,
         }),
         Step::StoreText { offset, .. } => match argument.count {
+            None if argument.length.is_some() => steps.push(spec::Step::StoreSized(offset)),
             None => steps.push(spec::Step::StoreText(offset)),
             Some(count) => texts(count, steps).ok_or_else(|| {
                 format!(

@@ -7,7 +7,7 @@
 //! ```
 //! The kernel has room for 15 steps; what is said to be "too much nested" has more.
 
-use tracebraid_bpf::spec::Register;
+use tracebraid_bpf::spec::{Kept, Register};
 
 use super::rejection::Code;
 
@@ -32,6 +32,8 @@ pub enum Step {
     Argument(u32),
     /// An argument that was kept when the function was entered, from 0.
     EntryArgument(u32),
+    /// What was kept when a function of a file was entered.
+    AtEntry(Kept),
     /// An address: that of the file's beginning in memory, and this.
     FileOffset(i64),
     /// A field of the event that is attached to.

@@ -88,9 +88,7 @@ pub(super) fn read<'a>(
         .unwrap_or_else(|| offset.name(written.path, is_return));
     parse.surroundings.in_file = true;
     parse.surroundings.at_return = is_return;
-    if !is_return {
-        parse.user = Some(UserFunction::new(binary, offset.offset));
-    }
+    parse.user = Some(UserFunction::new(binary, offset.offset));
     let arguments = arguments(parse, &words[2..])?;
     let definition = Definition {
         kind: Kind::File,

@@ -104,7 +104,8 @@ impl Reading {
         match (&read.source, read.value) {
             (Source::Comm, _) => return Ok(InKernel::Text(Text::Thread)),
             (Source::Constant(_), _) => return Err("a constant"),
-            (Source::Sized, _) => return Err("text whose length is a value of its own"),
+            // Behind its length.
+            (Source::Sized, _) => return Ok(InKernel::Text(Text::Output(number + 1))),
             _ if read.is_signed && read.bits.is_some() => return Err("a bitfield with a sign"),
             (Source::Elements(_) | Source::Outputs(_), _) => return Err("an array"),
             (Source::One, ValueType::SymbolText) => return Err("the name of a symbol"),
@@ -228,7 +229,7 @@ impl Read {
     }
 }
 
-/// A text of so many bytes, of which more was read: it has no end mark.
+/// A text of so many bytes, whatever they are: it has no end mark.
 fn sized(length: Output, text: Output) -> Value {
     let (length, mut bytes) = match (length, text) {
         (Output::Read(length), Output::Read(bytes) | Output::Cut(bytes)) => {
