@@ -90,6 +90,10 @@ pub(crate) const ON_PURPOSE: &[Deviation] = &[
         },
     },
     Deviation {
+        reason: ":string takes arrays of and pointers to bytes, signed or not",
+        is_it: |it| it.ours == "ok" && it.theirs.contains("This type does not fit for string."),
+    },
+    Deviation {
         reason: "where a member is no text, the kernel's column lies far behind the command",
         is_it: |it| {
             let column = it.theirs.rsplit_once('@').map_or("", |(_, column)| column);
