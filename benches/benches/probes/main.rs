@@ -3,14 +3,17 @@
 //! ```text
 //! idle   a program whose two processes bounce a byte, with 100 probes that nobody hits and without: pairs
 //! many   2,000 probes by one pattern: until attached, until detached
+//! list   all functions of the kernel, by ours and by others
 //! cost   a function that is called, a tracepoint that is hit: three arguments, one of them text, printed or
-//!        recorded by ours, bpftrace, perf and the kernel's own trace, one after the other in each round
+//!        recorded by ours, bpftrace, perf and the kernel's own trace, one after the other in each round; and
+//!        the same with a filter that refuses nearly all hits
 //! ```
 //! The program ([target.c](target.c)) stays on CPU 0 and says itself how long it took. Where the rights or the
 //! kernel do not allow to attach, that is reported; with `TRACEBRAID_REQUIRE=bpf` it is an error.
 
 mod cost;
 mod idle;
+mod listing;
 mod many;
 mod peers;
 mod target;
@@ -42,6 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         part.write("probes")?;
         return Ok(());
     }
+    listing::measure(&bridge, thoroughness, &mut part)?;
     many::measure(&bridge, &program, thoroughness, &mut part)?;
     idle::measure(&program, thoroughness, &mut part)?;
     cost::measure(&bridge, &program, thoroughness, &mut part)?;

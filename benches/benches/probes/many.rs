@@ -24,7 +24,7 @@ pub(crate) fn measure(
     let (mut attached, mut detached) = (Vec::new(), Vec::new());
     for _ in 0..repetitions {
         let begin = Instant::now();
-        let ours = Ours::start(bridge, target.pid(), &pattern)?;
+        let ours = Ours::start(bridge, target.pid(), &pattern, None)?;
         attached.push(begin.elapsed().as_secs_f64() * 1e3);
         if ours.probes != 2000 {
             return Err(format!("{} probes are attached, not 2000", ours.probes).into());

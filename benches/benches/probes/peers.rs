@@ -125,7 +125,7 @@ impl KernelEvent {
         program: &Program,
         target: &mut Target,
     ) -> Result<KernelEvent, Box<dyn Error>> {
-        if what == What::Tracepoint {
+        if !what.is_function() {
             return Ok(KernelEvent {
                 group: "task",
                 event: "task_rename",
@@ -170,11 +170,18 @@ impl Drop for KernelEvent {
 pub(crate) struct Buffer {
     instance: PathBuf,
     enable: PathBuf,
+    reader: Option<Child>,
     _event: KernelEvent,
 }
 
 impl Buffer {
-    pub(crate) fn on(event: KernelEvent, pid: u32) -> Result<Buffer, Box<dyn Error>> {
+    /// With a filter, if there is one; `is_read`: with our clock, and with a reader.
+    pub(crate) fn on(
+        event: KernelEvent,
+        pid: u32,
+        filter: Option<&str>,
+        is_read: bool,
+    ) -> Result<Buffer, Box<dyn Error>> {
         let instance = Path::new(TRACEFS).join("instances").join(GROUP);
         fs::create_dir(&instance).map_err(|error| format!("{}: {error}", instance.display()))?;
         let enable = instance
@@ -182,12 +189,25 @@ impl Buffer {
             .join(event.group)
             .join(event.event)
             .join("enable");
-        let buffer = Buffer {
+        let mut buffer = Buffer {
             instance,
             enable,
+            reader: None,
             _event: event,
         };
         write(&buffer.instance.join("set_event_pid"), &pid.to_string())?;
+        if let Some(filter) = filter {
+            write(&buffer.enable.with_file_name("filter"), filter)?;
+        }
+        if is_read {
+            write(&buffer.instance.join("trace_clock"), "mono")?;
+            let mut command = Command::new("cat");
+            command
+                .arg(buffer.instance.join("trace_pipe"))
+                .stdin(Stdio::null())
+                .stdout(Stdio::null());
+            buffer.reader = Some(children::spawn(&mut command)?);
+        }
         write(&buffer.enable, "1")?;
         Ok(buffer)
     }
@@ -196,10 +216,11 @@ impl Buffer {
     pub(crate) fn has_seen(self) -> Result<bool, Box<dyn Error>> {
         write(&self.enable, "0")?;
         let stats = fs::read_to_string(self.instance.join("per_cpu/cpu0/stats"))?;
-        let entries = stats
-            .lines()
-            .find_map(|line| line.strip_prefix("entries: "));
-        Ok(entries.is_some_and(|count| count != "0"))
+        let counts = ["entries: ", "read events: "].map(|name| {
+            let count = stats.lines().find_map(|line| line.strip_prefix(name));
+            count.is_some_and(|count| count != "0")
+        });
+        Ok(counts.contains(&true))
     }
 }
 
@@ -207,6 +228,9 @@ impl Drop for Buffer {
     fn drop(&mut self) {
         // Where these fail the event stays on for as long as the instance is there, which goes as well.
         let _ = write(&self.enable, "0");
+        if let Some(reader) = &mut self.reader {
+            let _ = children::end(reader, libc::SIGTERM);
+        }
         let _ = fs::remove_dir(&self.instance);
     }
 }

@@ -3,7 +3,8 @@
  *
  *   bounce MS     a byte goes to a child and back for so long: prints nanoseconds a round trip
  *   call N        calls probed() so often
- *   rename N      gives the thread a name so often, which hits the tracepoint task:task_rename
+ *   rename N      gives the thread a name so often, which hits the tracepoint task:task_rename; one in 500 is
+ *                 another name
  *   offsets       prints where probed() begins in the file, then functions that are never called, then an empty line
  *
  * It stays on one CPU, its child too, so that each bounce is two switches. */
@@ -117,7 +118,7 @@ int main(void)
             break;
         case 'r':
             for (long i = 0; i < number; i++)
-                prctl(PR_SET_NAME, "some name");
+                prctl(PR_SET_NAME, i % 500 == 250 ? "other name" : "some name");
             printf("%ld\n", now() - begin);
             break;
         case 'o':

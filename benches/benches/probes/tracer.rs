@@ -28,11 +28,17 @@ pub(crate) struct Ours {
 }
 
 impl Ours {
-    /// Attaches it.
-    pub(crate) fn start(bridge: &Path, pid: u32, event: &str) -> Result<Ours, Box<dyn Error>> {
+    /// Attaches it to one event, of which a filter may pass not all.
+    pub(crate) fn start(
+        bridge: &Path,
+        pid: u32,
+        event: &str,
+        filter: Option<&str>,
+    ) -> Result<Ours, Box<dyn Error>> {
         let mut command = Command::new(bridge);
         command
             .args(["attach", "--verbose", "-o", "/dev/null", "-e", event])
+            .args(filter.into_iter().flat_map(|text| ["--filter", text]))
             .args(["-p", &pid.to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -75,7 +81,7 @@ pub(crate) fn try_ours(
 ) -> Result<Result<(), String>, Box<dyn Error>> {
     let target = program.start()?;
     let event = format!("uprobe:{}:probed", program.path.display());
-    Ok(match Ours::start(bridge, target.pid(), &event) {
+    Ok(match Ours::start(bridge, target.pid(), &event, None) {
         Ok(ours) => ours.stop().map(drop).map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
     })
@@ -109,23 +115,66 @@ pub(crate) enum What {
     Function,
     /// The tracepoint of a thread that gets a name.
     Tracepoint,
+    /// The function, with a filter that refuses all but one of 500 calls.
+    RefusedFunction,
+    /// The tracepoint, with such a filter.
+    RefusedTracepoint,
 }
 
 impl What {
-    pub(crate) const ALL: [What; 2] = [What::Function, What::Tracepoint];
+    pub(crate) const ALL: [What; 4] = [
+        What::Function,
+        What::Tracepoint,
+        What::RefusedFunction,
+        What::RefusedTracepoint,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             What::Function => "uprobe",
             What::Tracepoint => "tracepoint",
+            What::RefusedFunction => "uprobe-refused",
+            What::RefusedTracepoint => "tracepoint-refused",
+        }
+    }
+
+    pub(crate) fn is_function(self) -> bool {
+        matches!(self, What::Function | What::RefusedFunction)
+    }
+
+    /// Which hits are wanted, in the language of the kernel's filters, which is ours too.
+    pub(crate) fn filter(self) -> Option<&'static str> {
+        match self {
+            What::Function | What::Tracepoint => None,
+            What::RefusedFunction => Some("a == 250"),
+            What::RefusedTracepoint => Some("newcomm == \"other name\""),
         }
     }
 
     /// What the program is asked to do.
     pub(crate) fn request(self) -> &'static str {
-        match self {
-            What::Function => "call",
-            What::Tracepoint => "rename",
+        match self.is_function() {
+            true => "call",
+            false => "rename",
+        }
+    }
+
+    /// For bpftrace.
+    fn script(self, path: &Path, pid: u32) -> String {
+        let wanted = match self {
+            What::Function | What::Tracepoint => "",
+            What::RefusedFunction => " /(int32)arg0 == 250/",
+            What::RefusedTracepoint => " && args->newcomm == \"other name\"",
+        };
+        match self.is_function() {
+            true => format!(
+                "uprobe:{}:probed{wanted} {{ printf(\"%d %s %d\\n\", arg0, str(arg1), arg2); }}",
+                path.display()
+            ),
+            false => format!(
+                "tracepoint:task:task_rename /pid == {pid}{wanted}/ {{ printf(\"%d %s %s %d\\n\", \
+                 args->pid, args->oldcomm, args->newcomm, args->oom_score_adj); }}"
+            ),
         }
     }
 }
@@ -141,15 +190,23 @@ pub(crate) enum Tracer {
     Perf,
     /// The kernel's own trace buffer.
     Tracefs,
+    /// The same with our clock, and read by somebody, as ours is.
+    TracefsRead,
 }
 
 impl Tracer {
-    pub(crate) const ALL: [Tracer; 4] = [
+    pub(crate) const ALL: [Tracer; 5] = [
         Tracer::Ours,
+        Tracer::Tracefs,
         Tracer::Bpftrace,
         Tracer::Perf,
-        Tracer::Tracefs,
+        Tracer::TracefsRead,
     ];
+
+    /// Whether ours is held against it round by round; the others are started in some of the rounds.
+    pub(crate) fn is_close(self) -> bool {
+        matches!(self, Tracer::Ours | Tracer::Tracefs)
+    }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -157,6 +214,7 @@ impl Tracer {
             Tracer::Bpftrace => "bpftrace",
             Tracer::Perf => "perf-record",
             Tracer::Tracefs => "tracefs",
+            Tracer::TracefsRead => "tracefs-read",
         }
     }
 
@@ -172,24 +230,15 @@ impl Tracer {
         let pid = target.pid();
         match self {
             Tracer::Ours => {
-                let event = match what {
-                    What::Function => {
-                        format!("p:hit {path}:probed a=%di:s32 s=+0(%si):string b=%dx:s64")
-                    }
-                    What::Tracepoint => "task:task_rename".to_owned(),
+                let event = match what.is_function() {
+                    true => format!("p:hit {path}:probed a=%di:s32 s=+0(%si):string b=%dx:s64"),
+                    false => "task:task_rename".to_owned(),
                 };
-                Ok(Tracing::Ours(Ours::start(bridge, pid, &event)?))
+                let ours = Ours::start(bridge, pid, &event, what.filter())?;
+                Ok(Tracing::Ours(ours))
             }
             Tracer::Bpftrace => {
-                let script = match what {
-                    What::Function => format!(
-                        "uprobe:{path}:probed {{ printf(\"%d %s %d\\n\", arg0, str(arg1), arg2); }}"
-                    ),
-                    What::Tracepoint => format!(
-                        "tracepoint:task:task_rename /pid == {pid}/ {{ printf(\"%d %s %s %d\\n\", \
-                         args->pid, args->oldcomm, args->newcomm, args->oom_score_adj); }}"
-                    ),
-                };
+                let script = what.script(&program.path, pid);
                 let mut command = Command::new("bpftrace");
                 command.args(["-p", &pid.to_string(), "-e", &script]);
                 Ok(Tracing::Peer(Peer::start(command)?, None))
@@ -199,14 +248,21 @@ impl Tracer {
                 let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("probes-perf.data");
                 let mut command = Command::new("perf");
                 command
-                    .args(["record", "-e", &event.name(), "-p", &pid.to_string()])
-                    .arg("-o")
+                    .args(["record", "-e", &event.name()])
+                    .args(
+                        what.filter()
+                            .into_iter()
+                            .flat_map(|text| ["--filter", text]),
+                    )
+                    .args(["-p", &pid.to_string(), "-o"])
                     .arg(file);
                 Ok(Tracing::Peer(Peer::start(command)?, Some(event)))
             }
-            Tracer::Tracefs => {
+            Tracer::Tracefs | Tracer::TracefsRead => {
                 let event = KernelEvent::of(what, program, target)?;
-                Ok(Tracing::Buffer(Buffer::on(event, pid)?))
+                let is_read = self == Tracer::TracefsRead;
+                let buffer = Buffer::on(event, pid, what.filter(), is_read)?;
+                Ok(Tracing::Buffer(buffer))
             }
         }
     }
@@ -221,11 +277,13 @@ pub(crate) enum Tracing {
 }
 
 impl Tracing {
-    /// Ends it. The error is that it saw nothing.
-    pub(crate) fn end(self) -> Result<(), Box<dyn Error>> {
+    /// Ends it; whether ours has lost any: what is lost costs less. The error is that it saw nothing.
+    pub(crate) fn end(self) -> Result<bool, Box<dyn Error>> {
+        let mut has_lost = false;
         let seen = match self {
             Tracing::Ours(ours) => {
                 let said = ours.stop()?;
+                has_lost = !said.contains(", 0 lost");
                 !said.contains(" 0 events in")
             }
             Tracing::Peer(peer, event) => {
@@ -236,7 +294,7 @@ impl Tracing {
             Tracing::Buffer(buffer) => buffer.has_seen()?,
         };
         match seen {
-            true => Ok(()),
+            true => Ok(has_lost),
             false => Err("it saw nothing".into()),
         }
     }
