@@ -1,6 +1,6 @@
-/* kernel_calls FILE: opens FILE and reads five bytes of it, opens a file that there is not (whose name it has
- * looked at before, so that it is in memory), asks for its parent with arguments that the system call does not
- * have, and takes another name. Ends with status 3. */
+/* kernel_calls FILE: opens FILE and reads five bytes of it, opens a file that there is not, asks for its parent
+ * with arguments that the system call does not have, and takes another name. It looks at its texts first, so
+ * that they are in memory. Ends with status 3. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 static const volatile char missing[] = "/no/such/file";
+static const volatile char greeting[] = "hello";
 
 int main(int argc, char **argv)
 {
@@ -17,7 +18,8 @@ int main(int argc, char **argv)
         return 4;
     if (missing[0] == '/')
         open((const char *)missing, O_RDONLY);
-    syscall(SYS_getppid, 0xff82, -5L, 0x123456789abcdef0L, "hello", 77, 0);
+    if (greeting[0] == 'h')
+        syscall(SYS_getppid, 0xff82, -5L, 0x123456789abcdef0L, greeting, 77, 0);
     prctl(PR_SET_NAME, "renamed");
     printf("OPENED %d\n", file);
     return 3;
