@@ -20,7 +20,7 @@ use tracebraid_benches::statistics::Median;
 use tracebraid_benches::{generated, product};
 
 use crate::service::{Service, Work};
-use crate::watcher::{Programs, Seen, Watcher};
+use crate::watcher::{Asked, Programs, Seen, Watcher};
 
 /// Seconds of one measurement.
 const SECONDS: u64 = 1;
@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let service = Service::start(&programs.service, directory.clone(), *fsync)?;
         let watchers = match thoroughness {
             Thoroughness::Full => &Watcher::ALL[..],
-            _ => &[Watcher::Ring],
+            _ => &[Watcher::Bridge(Asked::All), Watcher::Bridge(Asked::Own)],
         };
         let mut runs: Vec<Run> = watchers.iter().map(|&watcher| Run::new(watcher)).collect();
         // A database that is new grows faster than one that is in use.
@@ -143,7 +143,7 @@ impl Run {
 }
 
 fn is_ours(watcher: Watcher) -> bool {
-    matches!(watcher, Watcher::Ring | Watcher::Usdt)
+    matches!(watcher, Watcher::Bridge(_))
 }
 
 fn is_required() -> bool {
@@ -180,7 +180,7 @@ fn report(mode: &str, runs: &[Run], thoroughness: Thoroughness, part: &mut Part)
             let cpu = run.seen.cpu * 1e9 / run.seen.events.max(1) as f64;
             part.number(name.clone(), "bridge_ns_an_event", cpu);
         }
-        if run.watcher == Watcher::Ring && thoroughness == Thoroughness::Full {
+        if run.watcher == Watcher::Bridge(Asked::All) && thoroughness == Thoroughness::Full {
             part.bar(&name, ratio, Bar::AtLeast(0.95));
         }
     }

@@ -28,10 +28,8 @@ const SCHED: [&str; 8] = [
 /// A way to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watcher {
-    /// `bridge-cli attach`: all tracepoints through the rings, scheduling and system calls.
-    Ring,
-    /// The same with the tracepoints through their USDT probes.
-    Usdt,
+    /// `bridge-cli attach`.
+    Bridge(Asked),
     /// `perf trace`: system calls.
     PerfTrace,
     /// bpftrace, counting the same probes as ours.
@@ -40,11 +38,44 @@ pub(crate) enum Watcher {
     Strace,
 }
 
+/// What the bridge is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// All tracepoints through the rings, scheduling and system calls.
+    All,
+    /// The service's own tracepoints, through the rings.
+    Own,
+    /// These, and who is on which CPU.
+    Switches,
+    /// As `All`, with the tracepoints through their USDT probes.
+    Usdt,
+}
+
+impl Asked {
+    fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Asked::All => &["--via", "ring"],
+            Asked::Own => &["--via", "ring", "-e", "orders:*"],
+            Asked::Switches => &[
+                "--via",
+                "ring",
+                "-e",
+                "orders:*",
+                "-e",
+                "sched:sched_switch",
+            ],
+            Asked::Usdt => &["--via", "usdt"],
+        }
+    }
+}
+
 impl Watcher {
     /// All of them.
-    pub(crate) const ALL: [Watcher; 5] = [
-        Watcher::Ring,
-        Watcher::Usdt,
+    pub(crate) const ALL: [Watcher; 7] = [
+        Watcher::Bridge(Asked::All),
+        Watcher::Bridge(Asked::Own),
+        Watcher::Bridge(Asked::Switches),
+        Watcher::Bridge(Asked::Usdt),
         Watcher::PerfTrace,
         Watcher::Bpftrace,
         Watcher::Strace,
@@ -53,8 +84,10 @@ impl Watcher {
     /// What it is called in results.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Watcher::Ring => "ring",
-            Watcher::Usdt => "usdt",
+            Watcher::Bridge(Asked::All) => "ring",
+            Watcher::Bridge(Asked::Own) => "ring-own",
+            Watcher::Bridge(Asked::Switches) => "ring-switches",
+            Watcher::Bridge(Asked::Usdt) => "usdt",
             Watcher::PerfTrace => "perf-trace",
             Watcher::Bpftrace => "bpftrace",
             Watcher::Strace => "strace",
@@ -65,15 +98,15 @@ impl Watcher {
     fn command(self, bridge: &Path, service: &Path, pid: u32) -> Command {
         let pid = pid.to_string();
         let mut command = match self {
-            Watcher::Ring | Watcher::Usdt => Command::new(bridge),
+            Watcher::Bridge(_) => Command::new(bridge),
             Watcher::PerfTrace => Command::new("perf"),
             Watcher::Bpftrace => Command::new("bpftrace"),
             Watcher::Strace => Command::new("strace"),
         };
         match self {
-            Watcher::Ring | Watcher::Usdt => command
-                .args(["attach", "--verbose", "--via", self.name(), "-p", &pid])
-                .args(["-o", "/dev/null"]),
+            Watcher::Bridge(asked) => command
+                .args(["attach", "--verbose", "-p", &pid, "-o", "/dev/null"])
+                .args(asked.arguments()),
             Watcher::PerfTrace => command.args(["trace", "-p", &pid, "-o", "/dev/null"]),
             Watcher::Bpftrace => command
                 .args(["-p", &pid, "-e", &script(service, &pid)])
@@ -86,7 +119,7 @@ impl Watcher {
     /// What it prints when it has begun.
     fn sign(self) -> Option<&'static str> {
         match self {
-            Watcher::Ring | Watcher::Usdt => Some("bridge-cli: attached "),
+            Watcher::Bridge(_) => Some("bridge-cli: attached "),
             Watcher::PerfTrace => None,
             Watcher::Bpftrace => Some("begun"),
             Watcher::Strace => Some(" attached"),
@@ -135,7 +168,7 @@ impl Watcher {
         };
         match self {
             // What comes through USDT is switched by a thread of the service.
-            Watcher::Ring | Watcher::Usdt | Watcher::Strace => sleep(Duration::from_millis(400)),
+            Watcher::Bridge(_) | Watcher::Strace => sleep(Duration::from_millis(400)),
             // They say nothing once all is attached, but have opened a descriptor for each probe then.
             Watcher::PerfTrace | Watcher::Bpftrace => watching.wait_for_descriptors(),
         }
@@ -199,7 +232,7 @@ impl Watching {
         }
         let text = self.stop();
         let seen = match self.watcher {
-            Watcher::Ring | Watcher::Usdt => Some(read_summary(&text)),
+            Watcher::Bridge(_) => Some(read_summary(&text)),
             Watcher::Bpftrace if !text.contains("orders:charge") => None,
             _ => return Ok(None),
         };
