@@ -322,6 +322,17 @@ static __noinline int only_count(__u32 index)
 	return 0;
 }
 
+#ifdef IN_KERNEL
+#define STACKS_MAY_SLEEP false
+#else
+/*
+ * Since 6.12 bpf_get_stack may fault memory in where the program may sleep, and is refused where others are kept
+ * away. That kernel is known by a function that came with it.
+ */
+extern int bpf_copy_from_user_str(void *to, __u32 size, const void *from, __u64 flags) __ksym __weak;
+#define STACKS_MAY_SLEEP bpf_ksym_exists(bpf_copy_from_user_str)
+#endif
+
 static __noinline int take_frames_alone(void *ctx, struct stack_record *stack)
 {
 	unsigned long flags;
@@ -329,10 +340,14 @@ static __noinline int take_frames_alone(void *ctx, struct stack_record *stack)
 
 	if (!stack)
 		return 0;
-	/* The kernel gathers the addresses in memory of the CPU, which programs that may sleep share. */
-	keep_others_away(flags);
-	used = take_frames(ctx, stack);
-	let_others_in(flags);
+	if (STACKS_MAY_SLEEP) {
+		used = take_frames(ctx, stack);
+	} else {
+		/* The kernel gathers the addresses in memory of the CPU, which programs that may sleep share. */
+		keep_others_away(flags);
+		used = take_frames(ctx, stack);
+		let_others_in(flags);
+	}
 	stack->bytes = sizeof(*stack) + used;
 	return used;
 }
