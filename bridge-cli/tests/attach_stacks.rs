@@ -76,6 +76,18 @@ fn ending(event: &Value) -> String {
     }
 }
 
+/// The two hits of a probe in this program, by each unwinder, with their places in the source.
+fn by_both_ways(target: &str, probe: &str) -> Vec<Value> {
+    let mut all = Vec::new();
+    for way in ["fp", "dwarf"] {
+        let args = ["--call-graph", way, "-F", "+srcline", "-e", probe];
+        let (events, ran) = run(&args, &[target]);
+        assert_eq!(events.len(), 2, "{way}: {}{}", ran.out, ran.err);
+        all.extend(events);
+    }
+    all
+}
+
 /// Runs `attach --format json ARGS -- COMMAND`.
 fn run(args: &[&str], command: &[&str]) -> (Vec<Value>, Ran) {
     let mut all = vec!["attach", "--format", "json"];
@@ -328,28 +340,22 @@ fn main() {
                 ] {
                     let target = built("names.rs", name, flags);
                     let probe = format!("uprobe:{target}:reached");
-                    for way in ["fp", "dwarf"] {
-                        let args = ["--call-graph", way, "-F", "+srcline", "-e", &probe];
-                        let (events, ran) = run(&args, &[&target]);
-                        assert_eq!(events.len(), 2, "{}{}", ran.out, ran.err);
-                        for event in &events {
-                            let names = names(event);
-                            assert_eq!(names[0], "reached", "{event}");
-                            assert!(names[1].ends_with("inner::helper"), "{event}");
-                            assert!(names[2].ends_with("between"), "{event}");
-                            assert_eq!(frames(event)[2]["inlined"], true, "{event}");
-                            assert!(
-                                names[3].contains("Store<") && names[3].ends_with("put"),
-                                "{event}"
-                            );
-                            assert_eq!(frames(event)[3]["address"], frames(event)[2]["address"]);
-                            assert!(names[4].ends_with("main"), "{event}");
-                            let line = |at: usize| {
-                                frames(event)[at]["srcline"].as_str().unwrap().to_owned()
-                            };
-                            assert!(line(2).ends_with("names.rs:18"), "{event}");
-                            assert!(line(3).ends_with("names.rs:12"), "{event}");
-                        }
+                    for event in &by_both_ways(&target, &probe) {
+                        let names = names(event);
+                        assert_eq!(names[0], "reached", "{event}");
+                        assert!(names[1].ends_with("inner::helper"), "{event}");
+                        assert!(names[2].ends_with("between"), "{event}");
+                        assert_eq!(frames(event)[2]["inlined"], true, "{event}");
+                        assert!(
+                            names[3].contains("Store<") && names[3].ends_with("put"),
+                            "{event}"
+                        );
+                        assert_eq!(frames(event)[3]["address"], frames(event)[2]["address"]);
+                        assert!(names[4].ends_with("main"), "{event}");
+                        let line =
+                            |at: usize| frames(event)[at]["srcline"].as_str().unwrap().to_owned();
+                        assert!(line(2).ends_with("names.rs:18"), "{event}");
+                        assert!(line(3).ends_with("names.rs:12"), "{event}");
                     }
                 }
             },
@@ -357,35 +363,30 @@ fn main() {
         bpf_test("names_of_cpp_are_those_of_the_source", || {
             let target = built("names.cc", "names-cpp", &["-fno-omit-frame-pointer"]);
             let probe = format!("uprobe:{target}:reached");
-            for way in ["fp", "dwarf"] {
-                let args = ["--call-graph", way, "-F", "+srcline", "-e", &probe];
-                let (events, ran) = run(&args, &[&target]);
-                assert_eq!(events.len(), 2, "{}{}", ran.out, ran.err);
-                for event in &events {
-                    let names = names(event);
-                    assert_eq!(names[0], "reached", "{event}");
-                    let template = "shop::Store<std::";
-                    assert!(
-                        names[1].starts_with(template) && names[1].contains(">::put("),
-                        "{event}"
-                    );
-                    assert_eq!(
-                        names[2], "shop::Price::operator+(shop::Price const&) const",
-                        "{event}"
-                    );
-                    assert_eq!(
-                        names[3], "shop::(anonymous namespace)::hidden(int)",
-                        "{event}"
-                    );
-                    assert!(
-                        names[4].starts_with("shop::Cart::~Cart()::")
-                            && names[4].ends_with("::operator()(int) const"),
-                        "{event}"
-                    );
-                    assert_eq!(names[5..7], ["shop::Cart::~Cart()", "main"], "{event}");
-                    let line = frames(event)[2]["srcline"].as_str().unwrap_or_default();
-                    assert!(line.contains("names.cc:"), "{event}");
-                }
+            for event in &by_both_ways(&target, &probe) {
+                let names = names(event);
+                assert_eq!(names[0], "reached", "{event}");
+                let template = "shop::Store<std::";
+                assert!(
+                    names[1].starts_with(template) && names[1].contains(">::put("),
+                    "{event}"
+                );
+                assert_eq!(
+                    names[2], "shop::Price::operator+(shop::Price const&) const",
+                    "{event}"
+                );
+                assert_eq!(
+                    names[3], "shop::(anonymous namespace)::hidden(int)",
+                    "{event}"
+                );
+                assert!(
+                    names[4].starts_with("shop::Cart::~Cart()::")
+                        && names[4].ends_with("::operator()(int) const"),
+                    "{event}"
+                );
+                assert_eq!(names[5..7], ["shop::Cart::~Cart()", "main"], "{event}");
+                let line = frames(event)[2]["srcline"].as_str().unwrap_or_default();
+                assert!(line.contains("names.cc:"), "{event}");
             }
         }),
         test("what_cannot_be_wanted_of_stacks_is_refused", || {

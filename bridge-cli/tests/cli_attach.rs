@@ -404,14 +404,8 @@ fn main() {
         ),
         bpf_test("json_is_one_object_a_line", || {
             let target = Target::start("ticker", &["20", "500"]);
-            let attached = Attached::start(&[
-                "-p",
-                &target.pid.to_string(),
-                "-e",
-                "demo:tick",
-                "--format",
-                "json",
-            ]);
+            let pid = target.pid.to_string();
+            let attached = Attached::start(&["-p", &pid, "-e", "demo:tick", "--format", "json"]);
             target.go();
             let ran = attached.finish();
             assert_eq!(ran.out.lines().count(), 20, "{}", ran.out);
