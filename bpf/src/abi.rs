@@ -63,6 +63,7 @@ pub(crate) const STEP_FIELD: u8 = 16;
 pub(crate) const STEP_FIELD_DATA: u8 = 17;
 pub(crate) const STEP_KEPT: u8 = 18;
 pub(crate) const STEP_STORE_SIZED: u8 = 19;
+pub(crate) const STEP_OF_PROCESS: u8 = 20;
 
 pub(crate) const TEXT_READ: u32 = 0;
 pub(crate) const TEXT_NULL: u32 = 1;

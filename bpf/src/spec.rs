@@ -158,6 +158,9 @@ pub enum Step {
     Function(i64),
     /// The value becomes the 64-bit word at value + offset.
     Read(i64),
+    /// A fault where value + offset is no address of the process, but of the kernel: what follows would
+    /// read it there.
+    OfProcess(i64),
     /// Keeps the value for [`Step::Back`].
     Keep,
     /// Takes the kept value.

@@ -123,6 +123,25 @@ fn main() {
             let asked = "id=0x6e first=65410 second=-5 some={0xfffffffffffffffb,0x123456789abcdef0} args=0xff";
             assert!(all.len() == 1 && all[0].starts_with(asked), "{all:?}");
         }),
+        bpf_test("memory_of_the_kernel_is_not_read_as_the_process_s", || {
+            let definition = "e:whose task.task_rename \
+                text=$newcomm:ustring same=$newcomm:string byte=+u1($newcomm):u8 same_byte=+1($newcomm):u8 \
+                behind=+0(+u0($newcomm)):u8";
+            let ran = attach(&["-e", definition]);
+            let expected =
+                "text=<fault> same=\"renamed\" byte=<fault> same_byte=101 behind=<fault>";
+            let all = values(&ran, "eprobes:whose");
+            assert_eq!(all.last().map(String::as_str), Some(expected), "{all:?}");
+        }),
+        bpf_test("memory_of_the_process_is_read_as_such", || {
+            let definition = "e:theirs syscalls.sys_enter_openat \
+                text=+u0($filename):string same=+0($filename):ustring byte=+u1($filename):u8 \
+                plain=+1($filename):u8 if flags == 0";
+            let ran = attach(&["-e", definition]);
+            let expected = "text=\"/etc/passwd\" same=\"/etc/passwd\" byte=101 plain=101";
+            let all = values(&ran, "eprobes:theirs");
+            assert!(all.contains(&expected.to_owned()), "{all:?}");
+        }),
         bpf_test(
             "hits_that_the_filter_of_the_definition_refuses_are_only_counted",
             || {

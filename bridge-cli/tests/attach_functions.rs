@@ -71,6 +71,13 @@ fn main() {
                 c64=0x123456789abcdef0 str=\"hello\" id=77 lo=2 arr={0x82,0xff} bad=<fault>";
             assert_eq!(values(&ran, "kprobes:types"), [expected], "{}", ran.err);
         }),
+        kprobe_test("memory_of_the_kernel_is_not_read_as_the_process_s", || {
+            let definition = "p:whose __x64_sys_getppid a=+u112(%di):u8 b=+112(%di):u8 \
+                s=+0(+56(%di)):ustring k=@linux_banner:ustring d=+0(+u56(%di)):string";
+            let ran = attach(&["-e", definition]);
+            let expected = "a=<fault> b=130 s=\"hello\" k=<fault> d=<fault>";
+            assert_eq!(values(&ran, "kprobes:whose"), [expected], "{}", ran.err);
+        }),
         kprobe_test("symbols_of_the_kernel_are_named", || {
             let definition = "p:sym __x64_sys_getppid st=$stack0:symbol sts=$stack0:symstr d=@linux_banner:string";
             let ran = attach(&["-e", definition, "--string-limit", "32"]);

@@ -242,6 +242,8 @@ enum abi_place {
 	ABI_STEP_KEPT,
 	/* Output: the text at value + displacement, of as many bytes as the kept value says. */
 	ABI_STEP_STORE_SIZED,
+	/* A fault where value + displacement is no address of the process. */
+	ABI_STEP_OF_PROCESS,
 };
 
 /* The word of pt_regs in whose place the address of an event's record stands. */

@@ -203,6 +203,11 @@ static __noinline int do_step(struct scratch *scratch, const struct place *step)
 		scratch->value = scratch->kept;
 		scratch->failed = scratch->kept_failed;
 		return 0;
+	case ABI_STEP_OF_PROCESS:
+		/* The sign tells addresses of the kernel. */
+		if ((__s64)(scratch->value + step->displacement) < 0)
+			scratch->failed = 1;
+		return 0;
 	case ABI_STEP_SHOWN:
 		scratch->shown = scratch->used;
 		return 0;

@@ -259,6 +259,7 @@ pub(super) fn step(step: &Step, kept: &[Kept]) -> abi::Place {
         Step::Constant(value) => with(abi::STEP_CONSTANT, value as i64),
         Step::Function(displacement) => with(abi::STEP_FUNCTION, displacement),
         Step::Read(offset) => with(abi::STEP_READ, offset),
+        Step::OfProcess(offset) => with(abi::STEP_OF_PROCESS, offset),
         Step::Keep => with(abi::STEP_KEEP, 0),
         Step::Back => with(abi::STEP_BACK, 0),
         Step::Store => with(abi::STEP_STORE, 0),

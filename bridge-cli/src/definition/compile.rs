@@ -214,6 +214,8 @@ fn fetch(
 ) -> Result<(), String> {
     let count = argument.count.unwrap_or(1);
     let size = argument.value.size() * count;
+    // Programs in files read the process's memory only.
+    let in_kernel = at.kind != Kind::File;
     match step.clone() {
         Step::Register(register) => steps.push(spec::Step::Register(user_register(register), 0)),
         Step::Stack(number) => {
@@ -225,16 +227,25 @@ fn fetch(
         Step::Immediate(value) => steps.push(spec::Step::Constant(value)),
         Step::AtEntry(kept) => steps.push(spec::Step::AtEntry(kept)),
         Step::FileOffset(wanted) => steps.push(at.here.step(wanted)),
-        Step::Dereference { offset, .. } => steps.push(spec::Step::Read(offset)),
+        Step::Dereference { offset, user } => {
+            of_process(user && in_kernel, offset, steps);
+            steps.push(spec::Step::Read(offset));
+        }
         Step::StoreValue => steps.push(spec::Step::Store),
-        Step::StoreMemory { offset, .. } => steps.push(spec::Step::StoreMemory {
-            offset,
-            size: size as u16,
-        }),
-        Step::StoreText { offset, .. } => match argument.count {
+        Step::StoreMemory { offset, user } => {
+            of_process(user && in_kernel, offset, steps);
+            steps.push(spec::Step::StoreMemory {
+                offset,
+                size: size as u16,
+            });
+        }
+        Step::StoreText { offset, user } => match argument.count {
             None if argument.length.is_some() => steps.push(spec::Step::StoreSized(offset)),
-            None => steps.push(spec::Step::StoreText(offset)),
-            Some(count) => texts(count, steps).ok_or_else(|| {
+            None => {
+                of_process(user && in_kernel, offset, steps);
+                steps.push(spec::Step::StoreText(offset));
+            }
+            Some(count) => texts(count, user && in_kernel, steps).ok_or_else(|| {
                 format!(
                     "{}: an array of texts is one of addresses in memory",
                     argument.name
@@ -294,19 +305,24 @@ fn fetch(
     Ok(())
 }
 
+/// Of what is to be read as memory of the process, an address of the kernel is none.
+fn of_process(user: bool, offset: i64, steps: &mut Vec<spec::Step>) {
+    if user {
+        steps.push(spec::Step::OfProcess(offset));
+    }
+}
+
 /// An array of texts is an array of pointers to them, which the last read leads to.
-fn texts(count: u32, steps: &mut Vec<spec::Step>) -> Option<()> {
+fn texts(count: u32, user: bool, steps: &mut Vec<spec::Step>) -> Option<()> {
     let Some(&spec::Step::Read(first)) = steps.last() else {
         return None;
     };
     steps.pop();
     steps.push(spec::Step::Keep);
     for index in 0..i64::from(count) {
-        steps.extend([
-            spec::Step::Back,
-            spec::Step::Read(first + 8 * index),
-            spec::Step::StoreText(0),
-        ]);
+        steps.extend([spec::Step::Back, spec::Step::Read(first + 8 * index)]);
+        of_process(user, 0, steps);
+        steps.push(spec::Step::StoreText(0));
     }
     Some(())
 }
