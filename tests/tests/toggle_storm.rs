@@ -54,6 +54,8 @@ fn denied() {
 /// How often the key's cold side ran.
 static HITS: AtomicU64 = AtomicU64::new(0);
 static END: AtomicBool = AtomicBool::new(false);
+/// Rounds that each of the runners has begun.
+static ROUNDS: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
 
 /// Calls of a probed function between an attach and its detach, and after it.
 const CALLS: u64 = 200;
@@ -65,7 +67,9 @@ fn storm(patching: Patching) {
         _ => (20_000, 8),
     };
     tracebraid::init_with(Options::new().patching(patching)).unwrap();
-    let runners: Vec<_> = (0..4).map(|_| thread::spawn(run_through)).collect();
+    let runners: Vec<_> = (0..ROUNDS.len())
+        .map(|runner| thread::spawn(move || run_through(runner)))
+        .collect();
     let prober = thread::spawn(move || probe_neighbour(probes, patching));
 
     let (start, mut toggled) = (Instant::now(), 0);
@@ -87,9 +91,9 @@ fn storm(patching: Patching) {
     tracebraid::disable("storm").unwrap();
     assert!(!tracebraid::is_enabled("storm"));
     // A thread that was in the cold side may still come out of it.
-    thread::sleep(Duration::from_millis(50));
+    all_go_on();
     let before = HITS.load(Ordering::Relaxed);
-    thread::sleep(Duration::from_millis(50));
+    all_go_on();
     assert_eq!(
         HITS.load(Ordering::Relaxed),
         before,
@@ -104,10 +108,21 @@ fn storm(patching: Patching) {
     println!("{toggled} toggles, {probed} probes, {calls} calls, {before} hits in {elapsed:?}");
 }
 
+/// Waits until each runner has begun and ended a round from now on.
+fn all_go_on() {
+    for rounds in &ROUNDS {
+        let now = rounds.load(Ordering::Relaxed);
+        eventually("a runner goes on", Duration::from_secs(60), || {
+            rounds.load(Ordering::Relaxed) > now + 1
+        });
+    }
+}
+
 /// Runs through the site, and checks what the function computes beside it.
-fn run_through() -> u64 {
+fn run_through(runner: usize) -> u64 {
     let mut calls = 0;
     while !END.load(Ordering::Relaxed) {
+        ROUNDS[runner].fetch_add(1, Ordering::Relaxed);
         for _ in 0..1000 {
             assert_eq!(page::site(black_box(calls), 3), page::expected(calls, 3));
             calls += 1;
@@ -118,8 +133,9 @@ fn run_through() -> u64 {
 
 /// Attaches and detaches a uprobe on the site's page; each counts every call in between.
 ///
-/// By mprotect the page is writable at times, and the kernel then sets no probe in it but when the
-/// page is as before: there the first hit is waited for, and from it on none is lost.
+/// By mprotect the page is writable at times. The kernel sets no probe in it then, and whether it does so when
+/// the page is as before depends on whether it merges what the first mprotect had split: so it is tried until
+/// there is a hit, and from that on none is lost.
 fn probe_neighbour(rounds: u64, patching: Patching) -> u64 {
     let (neighbour, address) = page::neighbour();
     let (file, offset) = uprobe::mapped(address).unwrap();
@@ -128,6 +144,10 @@ fn probe_neighbour(rounds: u64, patching: Patching) -> u64 {
         let mut probe = Uprobe::attach(0, file.as_ref(), offset, 0).unwrap();
         if patching == Patching::Mprotect {
             eventually("the probe is set", Duration::from_secs(60), || {
+                call(0);
+                if probe.hits().unwrap() == 0 {
+                    probe = Uprobe::attach(0, file.as_ref(), offset, 0).unwrap();
+                }
                 call(0);
                 probe.hits().unwrap() > 0
             });

@@ -23,6 +23,7 @@ use crate::cargo::{cargo, target_directory};
 use crate::error::Error;
 use crate::process;
 use crate::setup;
+use crate::steps::Outcome;
 use crate::summary;
 
 /// How long a run may take.
@@ -68,6 +69,11 @@ pub(crate) fn run(length: Length) -> Result<(), Error> {
         command.env("TRACEBRAID_BENCH_QUICK", "1");
     }
     let ran = process::run(&mut command);
+    // Emulated machines take minutes.
+    let emulated = match length {
+        Length::Full => crate::vm::bench(&parts),
+        Length::Quick => Ok(Outcome::Ignored("it takes minutes".to_owned())),
+    };
 
     let took = start.elapsed().unwrap_or_default();
 
@@ -85,6 +91,9 @@ pub(crate) fn run(length: Length) -> Result<(), Error> {
         took.as_secs_f64()
     );
     ran?;
+    if let Outcome::Ignored(reason) = emulated? {
+        println!("functions of other kernels were not measured: {reason}");
+    }
     if missed.is_empty() {
         return Ok(());
     }

@@ -42,7 +42,7 @@ usage: cargo xtask COMMAND
                     attaches to it for some seconds, and shows what came
   test              format, lints, build, all tests, models, a minute of fuzzing, and a check for a
                     target that is not Linux
-  vm [--on KERNEL]… [--brief] [--within MINUTES] [--quiet] [NAME]
+  vm [--on KERNEL]… [--brief] [--within MINUTES] [--quiet] [NAME]…
                     the tests that face the kernel, on Debian's kernels under emulation: on all of
                     them or on KERNEL; all test executables or those with NAME in theirs; brief is
                     what `test` runs of them; what has not ended within MINUTES is ended; quiet shows

@@ -86,14 +86,25 @@ fn count() -> u64 {
     }
 }
 
-/// Puts the kernel's dummy module in, where the machine has one for that.
-fn insert_module() {
-    if let Some(module) = std::env::var_os("TRACEBRAID_MODULE") {
+/// The kernel's dummy module, where the machine has one for that. Dropped, it is taken out again.
+struct Module;
+
+impl Module {
+    fn insert() -> Option<Module> {
+        let module = std::env::var_os("TRACEBRAID_MODULE")?;
         let status = Command::new("insmod").arg(module).status();
         assert!(
             status.is_ok_and(|status| status.success()),
             "the module is inserted"
         );
+        Some(Module)
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        // Where it stays, the next who inserts it is told so.
+        let _ = Command::new("rmmod").arg("dummy").status();
     }
 }
 
@@ -133,7 +144,7 @@ struct Tally {
 }
 
 fn judge_all() {
-    insert_module();
+    let _module = Module::insert();
     let tracefs = Tracefs::find().expect("tracefs is mounted");
     let judge = JudgingKernel::at(tracefs.root());
     let kernel = KernelHere::new(Some(Tracefs::at(tracefs.root())));

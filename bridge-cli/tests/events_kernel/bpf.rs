@@ -121,6 +121,9 @@ pub(crate) fn hits_print_as_trace_does(tracefs: &Arc<Tracefs>) -> Result<(), Fai
         lost += session.counts().iter().map(|count| count.hits).sum::<u64>() / 10;
     }
 
+    // Ours says it of every kernel.
+    let exit = tracefs.format("sched", "sched_process_exit")?;
+    let is_newer = !exit.fields.iter().any(|field| field.name == "group_dead");
     let mut hits: HashMap<(u32, String), Vec<Hit>> = HashMap::new();
     for record in records {
         let event = decoders.event(record).unwrap();
@@ -130,7 +133,10 @@ pub(crate) fn hits_print_as_trace_does(tracefs: &Arc<Tracefs>) -> Result<(), Fai
         let mut body = Vec::new();
         print::body(probe, values, &mut body);
         let key = (event.cpu, format!("{}:{}", probe.group, probe.name));
-        let body = instance.comparable(&String::from_utf8(body)?);
+        let mut body = instance.comparable(&String::from_utf8(body)?);
+        if is_newer && probe.name == "sched_process_exit" {
+            body.truncate(body.find(" group_dead=").unwrap_or(body.len()));
+        }
         hits.entry(key).or_default().push(Hit {
             time: event.time,
             body,

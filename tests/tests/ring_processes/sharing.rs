@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use tracebraid::Options;
-use tracebraid_tests::requirement::is_soak;
+use tracebraid_tests::requirement::{is_short, is_soak};
 use tracebraid_tests::scenario::Scenario;
 
 use super::children::assert_ended_well;
@@ -25,6 +25,15 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         spawning,
     ),
 ];
+
+/// How many children. Each time that one gives up its CPU the writers have that for as long as they may.
+fn children() -> u64 {
+    match (is_soak(), is_short()) {
+        (true, _) => 2_000,
+        (_, true) => 6,
+        _ => 60,
+    }
+}
 
 /// Events of one child.
 const EVENTS: u64 = 2_000;
@@ -72,7 +81,7 @@ fn beside_writers(children: u64, make: impl Fn(u64)) {
 }
 
 fn sharing() {
-    beside_writers(if is_soak() { 2_000 } else { 60 }, |number| {
+    beside_writers(children(), |number| {
         let mut stack = vec![0_u8; 256 * 1024];
         let top = stack.as_mut_ptr().wrapping_add(stack.len());
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
@@ -88,7 +97,7 @@ fn sharing() {
 
 /// The C library blocks signals in such a child, and nothing of the program runs in it.
 fn spawning() {
-    beside_writers(if is_soak() { 2_000 } else { 60 }, |_| {
+    beside_writers(children(), |_| {
         note(99, 0);
         let status = Command::new("true").status().expect("it starts");
         assert!(status.success());

@@ -146,6 +146,11 @@ impl<'a> Executables<'a> {
         }
         // Where tests look for it.
         image.add_stripped(&self.bridge, &target.join("debug/bridge-cli"))?;
+        for name in self.rows.iter().flat_map(|(row, _)| row.peers) {
+            if let Some(path) = process::find_program(name) {
+                image.add_program(&path);
+            }
+        }
         for (row, path) in &self.rows {
             image.add_stripped(path, path)?;
             image.add(&root.join(row.directory));

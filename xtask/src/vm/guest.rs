@@ -41,6 +41,8 @@ pub(crate) struct Seen {
     pub(crate) unfinished: Vec<String>,
     /// How long each program took.
     pub(crate) times: Vec<Took>,
+    /// What its programs have measured, by name, in nanoseconds.
+    pub(crate) measured: Vec<(String, f64)>,
     /// Whether any program has begun: the machine came up.
     pub(crate) is_up: bool,
 }
@@ -180,6 +182,7 @@ impl<'a> Talk<'a> {
                 trouble: Vec::new(),
                 unfinished: Vec::new(),
                 times: Vec::new(),
+                measured: Vec::new(),
                 is_up: false,
             },
             quiet,
@@ -224,6 +227,11 @@ impl<'a> Talk<'a> {
                     "137" => self.fail(format!("{name} was killed, most likely at its limit")),
                     _ => self.fail(format!("{name} ended with status {status}")),
                 }
+            }
+            ["measured", name, time] => {
+                let time = time.parse().ok();
+                let measured = time.map(|time| (name.to_owned(), time));
+                self.seen.measured.extend(measured);
             }
             ["done"] => self.is_done = true,
             _ => {}
@@ -323,6 +331,16 @@ mod tests {
         assert_eq!(seen.tally.summary(), "1 passed, 1 failed, 0 ignored");
         assert!(seen.trouble.is_empty());
         assert_eq!(seen.times.len(), 2);
+    }
+
+    #[test]
+    fn what_a_program_measures_is_kept_under_its_name() {
+        let seen = heard(&[
+            "@@ begin bridge-cli:function_costs",
+            "@@ measured kprobe/tracebraid 5120",
+            "@@ measured kprobe/tracefs",
+        ]);
+        assert_eq!(seen.measured, [("kprobe/tracebraid".to_owned(), 5120.0)]);
     }
 
     #[test]

@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use serde_json::{Map, Value, json};
+
 use crate::cargo;
 use crate::error::Error;
 use crate::setup;
@@ -35,8 +37,8 @@ use suite::{MACHINES, Machine, Row, SUITE};
 pub(crate) struct Options {
     /// Only on these machines; on all, if there are none.
     machines: Vec<String>,
-    /// Only test executables whose names hold this.
-    only: Option<String>,
+    /// Only test executables whose names hold one of these; all, if there are none.
+    only: Vec<String>,
     /// Guests that still run then are ended.
     within: Option<Duration>,
     /// Of what programs print only what failed is shown.
@@ -45,10 +47,12 @@ pub(crate) struct Options {
     soak: bool,
     /// Of each machine only the rows that `cargo xtask test` runs there.
     brief: bool,
+    /// Where a part for the summary of `cargo xtask bench` is written.
+    parts: Option<PathBuf>,
 }
 
 impl Options {
-    /// From the command line: `[--on MACHINE]… [--brief] [--within MINUTES] [--quiet] [NAME]`.
+    /// From the command line: `[--on MACHINE]… [--brief] [--within MINUTES] [--quiet] [NAME]…`.
     ///
     /// # Errors
     /// It makes no sense.
@@ -77,9 +81,7 @@ impl Options {
                 },
                 "--quiet" => options.quiet = true,
                 "--brief" => options.brief = true,
-                name if !name.starts_with('-') && options.only.is_none() => {
-                    options.only = Some(name.to_owned());
-                }
+                name if !name.starts_with('-') => options.only.push(name.to_owned()),
                 _ => return Err(Error::usage(format!("vm does not take {word:?}"))),
             }
         }
@@ -97,10 +99,11 @@ impl Options {
         let machines = self.machines();
         let is_wanted = |row: &&Row| {
             let name = row.name();
-            self.only
-                .as_ref()
-                .is_none_or(|only| name.contains(only.as_str()))
-                && machines.iter().any(|machine| machine.has(row, self.brief))
+            let is_meant = match self.only.is_empty() {
+                true => !row.measures,
+                false => self.only.iter().any(|only| name.contains(only)),
+            };
+            is_meant && machines.iter().any(|machine| machine.has(row, self.brief))
         };
         let rows: Vec<&Row> = SUITE.iter().filter(is_wanted).collect();
         if rows.is_empty() {
@@ -138,8 +141,24 @@ pub(crate) fn soak() -> Result<Outcome, Error> {
     let machines = ["6.1", "6.12", "newest"].map(str::to_owned);
     tests(&Options {
         machines: machines.to_vec(),
-        only: Some(GENERATED.to_owned()),
+        only: vec![GENERATED.to_owned()],
         soak: true,
+        ..Options::default()
+    })
+}
+
+/// What hits in functions of the kernel cost on the kernels that have such probes, as a part of `cargo xtask
+/// bench`'s summary in this directory.
+///
+/// # Errors
+/// As those of [`run`].
+pub(crate) fn bench(parts: &Path) -> Result<Outcome, Error> {
+    let machines = ["6.1", "6.12", "newest"].map(str::to_owned);
+    tests(&Options {
+        machines: machines.to_vec(),
+        only: vec![COSTS.to_owned()],
+        quiet: true,
+        parts: Some(parts.to_owned()),
         ..Options::default()
     })
 }
@@ -164,6 +183,9 @@ pub(crate) fn check() -> Result<Outcome, Error> {
 
 /// The row that counts more in a long run.
 pub(crate) const GENERATED: &str = "bridge-cli:definition_judge";
+
+/// The row that measures.
+const COSTS: &str = "bridge-cli:function_costs";
 
 /// The longest that the step of `cargo xtask test` may take: about twice as long as it should.
 const WITHIN: Duration = Duration::from_secs(25 * 60);
@@ -191,7 +213,7 @@ fn tests(options: &Options) -> Result<Outcome, Error> {
     let directory = target.join("vm");
     std::fs::create_dir_all(&directory).map_err(Error::doing(directory.display().to_string()))?;
 
-    let executables = Executables::build(&rows, options.only.is_none())?;
+    let executables = Executables::build(&rows, options.only.is_empty())?;
     executables.run_builders()?;
     let archive = directory.join("initrd");
     let environment = environment(options.soak);
@@ -222,6 +244,9 @@ fn tests(options: &Options) -> Result<Outcome, Error> {
         }
     });
     let seen = seen.into_inner().unwrap_or_default();
+    if let Some(directory) = &options.parts {
+        write_measured(directory, &seen)?;
+    }
     let done = report(seen);
     if run.is_over() {
         return out_of_time(done, options.within.unwrap_or_default());
@@ -278,6 +303,20 @@ fn out_of_time(done: Result<Outcome, Error>, within: Duration) -> Result<Outcome
         true => Err(Error::failed(reason)),
         false => Ok(Outcome::Ignored(reason)),
     }
+}
+
+/// Writes what guests have measured as a part of the benches' summary.
+fn write_measured(directory: &Path, seen: &[(&Machine, Result<Seen, Error>)]) -> Result<(), Error> {
+    let mut entries = Map::new();
+    for (machine, came) in seen {
+        for (name, time) in came.iter().flat_map(|came| &came.measured) {
+            let entry = json!({"ns": time, "emulated": true});
+            entries.insert(format!("functions/{}/{name}", machine.name), entry);
+        }
+    }
+    let file = directory.join("functions.json");
+    let text = format!("{:#}\n", Value::Object(entries));
+    std::fs::write(&file, text).map_err(Error::doing(file.display().to_string()))
 }
 
 /// What came of all guests.

@@ -67,15 +67,15 @@ pub(crate) const MACHINES: &[Machine] = &[
             test: "a_thousand_tracepoints_are_seen_through_usdt",
             reason: "without uprobe_multi, an emulated CPU takes minutes to detach a thousand probes",
         }],
-        brief: PROBES,
+        brief: BRIEF,
         ..Machine::new("6.1", "6.1", "")
     },
     Machine {
-        brief: PROBES,
+        brief: BRIEF,
         ..Machine::new("6.12", "6.12", "")
     },
     Machine {
-        brief: PROBES,
+        brief: BRIEF,
         ..Machine::new("newest", "newest", "")
     },
     Machine {
@@ -88,11 +88,14 @@ pub(crate) const MACHINES: &[Machine] = &[
     },
 ];
 
-/// Probes in functions of the kernel, which the machines of developers and of CI often have none of.
-const PROBES: &[&str] = &[
+/// Probes in functions of the kernel, which the machines of developers and of CI often have none of; and what
+/// kernels differ in most: how BPF programs are loaded and attached, what these may call, and how stacks are taken.
+const BRIEF: &[&str] = &[
+    "bpf:sessions",
+    "bridge-cli:attach_module",
     "bridge-cli:kernel_hits",
     "bridge-cli:kernel_stacks",
-    "bridge-cli:attach_module",
+    "bridge-cli:attach_stacks",
 ];
 
 /// What it makes a difference to that the kernel may interrupt itself nearly anywhere.
@@ -120,6 +123,10 @@ pub(crate) struct Row {
     pub(crate) built_by: Option<&'static str>,
     /// What it has built that is needed there: files and directories below the scratch directory of tests.
     pub(crate) built: &'static [&'static str],
+    /// It measures, and runs only where it is asked for by its name.
+    pub(crate) measures: bool,
+    /// Programs of this machine that it calls beside [`TOOLS`]; they may be large.
+    pub(crate) peers: &'static [&'static str],
 }
 
 /// Which executable of a package.
@@ -140,6 +147,8 @@ impl Row {
             arguments: &[],
             built_by: None,
             built: &[],
+            measures: false,
+            peers: &[],
         }
     }
 
@@ -165,6 +174,14 @@ impl Row {
         Row {
             built_by: Some(by),
             built,
+            ..self
+        }
+    }
+
+    const fn measures(self, peers: &'static [&'static str]) -> Row {
+        Row {
+            measures: true,
+            peers,
             ..self
         }
     }
@@ -219,6 +236,10 @@ pub(crate) const SUITE: &[Row] = &[
     Row::test("bridge-cli", "cli_kernel"),
     Row::test("bridge-cli", "filter_kernel"),
     Row::test("bridge-cli", "filter_ways"),
+    Row::test("bridge-cli", "attach_cgroup"),
+    Row::test("bridge-cli", "follow"),
+    Row::test("bridge-cli", "list_functions"),
+    Row::test("bridge-cli", "target_namespaces"),
     // Probes anywhere, in the kernel's language.
     Row::test("bridge-cli", "attach_definitions"),
     Row::test("bridge-cli", "attach_functions"),
@@ -228,6 +249,9 @@ pub(crate) const SUITE: &[Row] = &[
     Row::test("bridge-cli", "attach_module"),
     Row::test("bridge-cli", "kernel_hits"),
     Row::test("bridge-cli", "kernel_stacks"),
+    // The names that compilers of Rust and C++ give are the same on every kernel, and these are not there.
+    Row::test("bridge-cli", "attach_stacks")
+        .arguments(&["--skip=rust_names", "--skip=names_of_cpp"]),
     Row::test("bridge-cli", "cli_launch"),
     Row::test("bridge-cli", "stat_counts"),
     Row::test("bridge-cli", "cli_bad_input"),
@@ -236,6 +260,8 @@ pub(crate) const SUITE: &[Row] = &[
     Row::test("bridge-cli", "ring_threads"),
     Row::test("bridge-cli", "ring_children"),
     Row::test("bridge-cli", "ring_recorder"),
+    Row::test("bridge-cli", "ring_killed"),
+    Row::test("bridge-cli", "outside_keys"),
     Row::test("tests", "attach").built(
         "a_semaphore_is_in_a_page",
         &[
@@ -246,6 +272,10 @@ pub(crate) const SUITE: &[Row] = &[
             "programs/x86_64-unknown-linux-gnu/release/libchorus.so",
         ],
     ),
+    // What a hit costs, beside other tools.
+    Row::test("bridge-cli", "function_costs")
+        .limit(1800)
+        .measures(&["perf", "bpftrace"]),
 ];
 
 /// Programs of this machine that tests call; what is not here is not there, and the tests say so.
