@@ -9,6 +9,7 @@ use tracebraid_tests::{programs, stapsdt, variant};
 
 use super::bridge::{Via, run};
 use super::directory;
+use super::outside::static_program;
 use super::target::built;
 
 /// `attach -- CMD`: through USDT, all sites are on from the first statement of `main`, since the bridge
@@ -124,8 +125,8 @@ fn hexadecimal(text: &str) -> u64 {
 /// Where a page of the file is mapped twice (read-only data ends in it, and writable data begins), the
 /// kernel may raise a semaphore in the copy that the program does not look at.
 pub(crate) fn semaphores_are_mapped_once() {
-    let built = built();
-    for file in [&built.traced, &built.foreign, &built.addon] {
+    let (built, of_one_piece) = (built(), static_program());
+    for file in [&built.traced, &built.foreign, &built.addon, &of_one_piece] {
         let output = output(Command::new("readelf").arg("-lW").arg(file));
         let segments: Vec<Range<u64>> = output
             .lines()

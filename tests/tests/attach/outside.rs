@@ -1,6 +1,6 @@
 //! Programs in which nobody switches keys: the bridge does it from outside.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -53,10 +53,16 @@ pub(crate) fn of_a_library() {
 }
 
 /// A program that is linked statically and may lie anywhere.
-pub(crate) fn of_a_static_program() {
+pub(crate) fn static_program() -> PathBuf {
     let files = variant::build_files(&STATIC_PIE, directory(), &["traced"], &["traced"]);
+    files.join("traced")
+}
+
+/// It is attached as any other.
+pub(crate) fn of_a_static_program() {
+    let program = static_program();
     build();
-    let mut target = without_init(&files.join("traced"));
+    let mut target = without_init(&program);
     let attached = Attached::start(target.pid(), Via::Auto, &["-e", "shapes:queued"]);
     for id in 1..=20 {
         target.ask(&format!("queue {id}"));

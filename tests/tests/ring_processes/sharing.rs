@@ -31,7 +31,7 @@ fn children() -> u64 {
     match (is_soak(), is_short()) {
         (true, _) => 2_000,
         (_, true) => 6,
-        _ => 60,
+        _ => 20,
     }
 }
 
