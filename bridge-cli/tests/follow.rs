@@ -189,8 +189,8 @@ fn ticks(ran: &Ran) -> BTreeMap<u32, Vec<u64>> {
     of
 }
 
-/// How many system calls the kernel says that it kept from the bridge. Linux 7.2 does so where a thread is taken
-/// off its CPU within the program, and the next one there makes a call; it does not say whose they were.
+/// How many system calls the kernel's recursion guard kept from the bridge, whoever made them. Linux 7.2 was seen
+/// to do so, on an emulated CPU.
 fn missed(ran: &Ran) -> u64 {
     // Where it does not count them there are none.
     ran.row(CALL)[2].parse().unwrap_or(0)
