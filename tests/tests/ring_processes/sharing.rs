@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use tracebraid::Options;
@@ -35,14 +35,14 @@ fn children() -> u64 {
     }
 }
 
-/// Events of one child.
-const EVENTS: u64 = 2_000;
+/// Events of one child; fewer for a machine that is emulated.
+static EVENTS: AtomicU64 = AtomicU64::new(2_000);
 
 /// What a child does: it runs in a stack of its own, in its parent's memory and with its thread's
 /// variables, while that thread waits.
 extern "C" fn child(number: *mut libc::c_void) -> libc::c_int {
     let who = 100 + number.addr() as u64;
-    for index in 0..EVENTS {
+    for index in 0..EVENTS.load(Ordering::Relaxed) {
         note(who, index);
         if index % 16 == 0 {
             // SAFETY: no preconditions.
@@ -81,6 +81,9 @@ fn beside_writers(children: u64, make: impl Fn(u64)) {
 }
 
 fn sharing() {
+    if is_short() {
+        EVENTS.store(400, Ordering::Relaxed);
+    }
     beside_writers(children(), |number| {
         let mut stack = vec![0_u8; 256 * 1024];
         let top = stack.as_mut_ptr().wrapping_add(stack.len());
