@@ -124,7 +124,7 @@ fn main() {
                 let mut target = Target::start("ticker", &["100000", "500"]);
                 let attached = Attached::start(&["-p", &target.pid.to_string(), "-e", "demo:tick"]);
                 target.go();
-                thread::sleep(Duration::from_millis(100));
+                target.await_rests(100);
                 let ran = attached.stop(signal);
                 assert_eq!(ran.status, 0, "{}", ran.err);
                 let row = ran.row("demo:tick");

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bridge::event::{Value, What};
 use bridge::source::decode::{Decoder, Decoders};
+use bridge::source::spare::Spare;
 use decoded::{body, record};
 use proptest::prelude::*;
 use tracebraid_bpf::record::{Body, Lost, LostReason, Text};
@@ -42,7 +43,7 @@ fn field(kind: FieldKind, slots: &[u64], texts: Vec<Text>) -> String {
         slots: Some(slots.to_vec()),
         texts,
     };
-    body(&decoder.event(record(body_)))
+    body(&decoder.event(record(body_), &mut Spare::default()))
         .strip_prefix("v=")
         .unwrap()
         .to_owned()
@@ -178,10 +179,13 @@ fn texts_find_their_fields_between_fields_of_other_widths() {
     ];
     let decoder = Decoder::application("app", "point", "", fields);
     let slots = Some(vec![1, 0, 0x10, 2, 1, 7, 0x20, 1, -1_i64 as u64]);
-    let event = decoder.event(record(Body::Slots {
-        slots,
-        texts: vec![text(b"hi"), text(b"\x01")],
-    }));
+    let event = decoder.event(
+        record(Body::Slots {
+            slots,
+            texts: vec![text(b"hi"), text(b"\x01")],
+        }),
+        &mut Spare::default(),
+    );
     assert_eq!(body(&event), "a=1 b=hi c=7 d=01 e=-1");
 }
 
@@ -193,15 +197,21 @@ fn fields_beyond_what_was_fetched_say_so() {
         "",
         [("a", plain(Kind::U8)), ("b", plain(Kind::Str))],
     );
-    let few = decoder.event(record(Body::Slots {
-        slots: Some(vec![1, 2]),
-        texts: vec![],
-    }));
+    let few = decoder.event(
+        record(Body::Slots {
+            slots: Some(vec![1, 2]),
+            texts: vec![],
+        }),
+        &mut Spare::default(),
+    );
     assert_eq!(body(&few), "a=1 b=<not captured>");
-    let none = decoder.event(record(Body::Slots {
-        slots: None,
-        texts: vec![],
-    }));
+    let none = decoder.event(
+        record(Body::Slots {
+            slots: None,
+            texts: vec![],
+        }),
+        &mut Spare::default(),
+    );
     assert_eq!(body(&none), "a=<fault> b=<fault>");
 }
 
@@ -214,10 +224,13 @@ fn a_template_is_the_application_s_own_form() {
     ];
     let decoder = Decoder::application("orders", "queued", "id={id} depth={depth}", fields);
     let slots = Some(vec![17, 3, 1, 5]);
-    let event = decoder.event(record(Body::Slots {
-        slots,
-        texts: vec![text(b"alice")],
-    }));
+    let event = decoder.event(
+        record(Body::Slots {
+            slots,
+            texts: vec![text(b"alice")],
+        }),
+        &mut Spare::default(),
+    );
     assert_eq!(body(&event), "id=17 depth=3");
     assert_eq!(
         (event.time, event.cpu, event.pid, event.tid),
@@ -266,7 +279,10 @@ fn arguments_of_foreign_probes_are_read_by_the_width_and_sign_of_their_location(
         ],
     );
     let shown = |location, values: Vec<Option<u64>>| {
-        body(&decoder.event(record(Body::Arguments { location, values })))
+        body(&decoder.event(
+            record(Body::Arguments { location, values }),
+            &mut Spare::default(),
+        ))
     };
     assert_eq!(
         shown(0, vec![Some(0xffff_ffff)]),
@@ -345,7 +361,10 @@ fn a_record_of_another_sort_than_its_probe_has_faults_for_values() {
         Decoder::kernel(&KernelEvent::SysEnter(vec![]), None),
     ];
     for decoder in &decoders {
-        let event = decoder.event(record(Body::Tracepoint(vec![1, 2, 3])));
+        let event = decoder.event(
+            record(Body::Tracepoint(vec![1, 2, 3])),
+            &mut Spare::default(),
+        );
         let What::Hit { probe, values } = event.what else {
             panic!("a hit")
         };
@@ -364,7 +383,7 @@ proptest! {
         let kinds: Vec<FieldKind> = kinds.into_iter().filter_map(FieldKind::from_byte).collect();
         let decoder = Decoder::application("a", "b", "", kinds.iter().map(|kind| ("v", *kind)));
         let texts = texts.iter().map(|bytes| text(bytes)).collect();
-        let event = decoder.event(record(Body::Slots { slots, texts }));
+        let event = decoder.event(record(Body::Slots { slots, texts }), &mut Spare::default());
         body(&event);
         let What::Hit { values, .. } = event.what else { panic!("a hit") };
         prop_assert_eq!(values.len(), kinds.len());

@@ -4,6 +4,7 @@
 mod decoded;
 
 use bridge::source::decode::{Decoder, tracepoint_probe};
+use bridge::source::spare::Spare;
 use bridge::tracefs::Tracefs;
 use bridge::tracefs::format::Format;
 use decoded::{body, record};
@@ -23,7 +24,7 @@ fn task(name: &[u8], tid: u32) -> Task {
 
 fn kernel(event: KernelEvent, body_: Body) -> (String, String) {
     let decoder = Decoder::kernel(&event, None);
-    let event = decoder.event(record(body_));
+    let event = decoder.event(record(body_), &mut Spare::default());
     let probe = event.probe();
     (format!("{}:{}", probe.group, probe.name), body(&event))
 }
@@ -158,11 +159,11 @@ fn a_kernel_tracepoint_is_read_by_its_format_and_printed_by_its_print_fmt() {
     bytes.extend_from_slice(&(3_u32 << 16 | 4).to_le_bytes());
     bytes.extend_from_slice(b"rq\0\0\x01\x02\x03");
     assert_eq!(
-        body(&decoder.event(record(Body::Tracepoint(bytes)))),
+        body(&decoder.event(record(Body::Tracepoint(bytes)), &mut Spare::default())),
         "512 (rq) 01 02"
     );
     assert_eq!(
-        body(&decoder.event(record(Body::Tracepoint(vec![])))),
+        body(&decoder.event(record(Body::Tracepoint(vec![])), &mut Spare::default())),
         "<fault> (<fault>) "
     );
 }
@@ -177,6 +178,7 @@ fn a_print_fmt_that_is_not_understood_gives_names_and_values_and_the_reason() {
         "print fmt not understood: the function some_function"
     );
     assert!(
-        body(&decoder.event(record(Body::Tracepoint(vec![0; 20])))).starts_with("bytes=0 cmd=")
+        body(&decoder.event(record(Body::Tracepoint(vec![0; 20])), &mut Spare::default()))
+            .starts_with("bytes=0 cmd=")
     );
 }

@@ -14,6 +14,7 @@ use bridge::resolve::definitions::Written;
 use bridge::selector::Selector;
 use bridge::source::Rings;
 use bridge::source::bpf_ring::{BpfRings, How};
+use bridge::source::spare::Spare;
 use bridge::target::Targets;
 use generated_filter::{Of, Random, filter};
 use support::bpf_test;
@@ -134,7 +135,7 @@ fn attached(mut resolver: Resolver, here: bool) -> (BpfRings, Vec<String>) {
 
 fn given(mut rings: BpfRings) -> Given {
     let mut shares = Vec::new();
-    rings.finish(&mut shares).unwrap();
+    rings.finish(&mut Spare::default(), &mut shares).unwrap();
     assert_eq!(rings.take_warnings(), Vec::<String>::new());
     let mut events: Vec<Event> = shares.into_iter().flat_map(|share| share.events).collect();
     events.sort_by_key(|event| event.time);

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use bridge::source::Rings;
 use bridge::source::sdk_ring::{How, SdkRings, Wanted, now};
+use bridge::source::spare::Spare;
 use ring_program::Program;
 use support::test;
 use tracebraid_bpf::spec::{Filter, ProbeId};
@@ -201,9 +202,12 @@ fn of_the_source() {
     };
     rings.want(vec![wanted]);
     let (mut count, mut late, mut most, mut until) = (0, 0, 0, 0);
+    let mut spare = Spare::default();
     while count < events() {
         let mut shares = Vec::new();
-        rings.round(&mut shares, &mut Vec::new()).unwrap();
+        rings
+            .round(&mut spare, &mut shares, &mut Vec::new())
+            .unwrap();
         for event in shares.iter().flat_map(|share| &share.events) {
             count += 1;
             if event.time < until {

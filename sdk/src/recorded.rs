@@ -82,10 +82,13 @@ impl<'a> Recorded<'a> {
     fn value_of<'b>(&self, field: FieldKind, value: FieldRef<'b>) -> FieldValue<'b> {
         let bits = match value {
             FieldRef::Absent => return FieldValue::None,
-            FieldRef::Wide(wide) if field.kind == Kind::I128 => {
-                return FieldValue::Signed128(wide as i128);
+            FieldRef::Wide(low, high) => {
+                let bits = u128::from(high) << 64 | u128::from(low);
+                return match field.kind {
+                    Kind::I128 => FieldValue::Signed128(bits as i128),
+                    _ => FieldValue::Unsigned128(bits),
+                };
             }
-            FieldRef::Wide(wide) => return FieldValue::Unsigned128(wide),
             FieldRef::Duration(seconds, fraction) => {
                 return FieldValue::Duration(Duration::new(seconds, fraction.min(999_999_999)));
             }

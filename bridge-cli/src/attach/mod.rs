@@ -262,6 +262,7 @@ pub fn run_telling(
     // what it had attached. Before the first thread, so that all have them blocked.
     let mut waker = Waker::new(ends)?;
     let writer = Writer::start(format, output, named)?;
+    attached.pump.reuse(writer.spent());
     if let Some(held) = held {
         attached.command = Some(held.release()?);
     }

@@ -1,10 +1,13 @@
 //! From rings to batches in order of time: the sources of a session and the merge of all their rings.
 
+use crossbeam::channel::Receiver;
+
 use crate::error::Result;
 use crate::event::Event;
 use crate::merge::{Counts, Merge};
 use crate::source::bpf_ring::BpfRings;
 use crate::source::sdk_ring::SdkRings;
+use crate::source::spare::Spare;
 use crate::source::{Count, Rings, Share};
 
 /// Events that the merge may hold back. In the ordinary course it holds one round's worth.
@@ -16,6 +19,7 @@ pub(super) struct Pump {
     /// The rings of the target's SDK.
     sdk: Option<Source<SdkRings>>,
     merge: Merge<Event>,
+    spare: Spare,
 }
 
 struct Source<R> {
@@ -43,7 +47,13 @@ impl Pump {
             sessions: Vec::new(),
             sdk: None,
             merge: Merge::new(0, HELD),
+            spare: Spare::default(),
         }
+    }
+
+    /// Uses the memory of events again once they have been written.
+    pub(super) fn reuse(&mut self, written: Receiver<Vec<Event>>) {
+        self.spare = Spare::of(written);
     }
 
     /// Takes in the rings of the target's SDK.
@@ -62,6 +72,7 @@ impl Pump {
     ) -> (
         impl Iterator<Item = (usize, &mut dyn Rings)>,
         &mut Merge<Event>,
+        &mut Spare,
     ) {
         let sessions = self
             .sessions
@@ -71,7 +82,7 @@ impl Pump {
             .sdk
             .iter_mut()
             .map(|source| (source.first, &mut source.rings as &mut dyn Rings));
-        (sessions.chain(sdk), &mut self.merge)
+        (sessions.chain(sdk), &mut self.merge, &mut self.spare)
     }
 
     /// Takes in a source; its events come from the next round on.
@@ -83,15 +94,15 @@ impl Pump {
     /// Drains every ring once and gives what is final by now, in order.
     pub(super) fn round(&mut self) -> Result<Vec<Event>> {
         let (mut shares, mut ended) = (Vec::new(), Vec::new());
-        let (sources, merge) = self.sources();
+        let (sources, merge, spare) = self.sources();
         for (first, rings) in sources {
-            rings.round(&mut shares, &mut ended)?;
-            push(merge, first, &mut shares);
+            rings.round(spare, &mut shares, &mut ended)?;
+            push(merge, spare, first, &mut shares);
             for ring in ended.drain(..) {
                 merge.end(first + ring);
             }
         }
-        let mut events = Vec::new();
+        let mut events = self.spare.batch();
         self.merge.release(&mut events);
         Ok(events)
     }
@@ -108,13 +119,13 @@ impl Pump {
     pub(super) fn finish(mut self) -> Result<Finished> {
         let mut shares = Vec::new();
         let mut failed = None;
-        let (sources, merge) = self.sources();
+        let (sources, merge, spare) = self.sources();
         for (first, rings) in sources {
             // The others are to be detached and emptied all the same.
-            if let Err(error) = rings.finish(&mut shares) {
+            if let Err(error) = rings.finish(spare, &mut shares) {
                 failed = Some(error);
             }
-            push(merge, first, &mut shares);
+            push(merge, spare, first, &mut shares);
         }
         if let Some(error) = failed {
             return Err(error);
@@ -140,8 +151,9 @@ impl Pump {
     }
 }
 
-fn push(merge: &mut Merge<Event>, first: usize, shares: &mut Vec<Share>) {
-    for share in shares.drain(..) {
-        merge.push(first + share.ring, share.until, share.events);
+fn push(merge: &mut Merge<Event>, spare: &mut Spare, first: usize, shares: &mut Vec<Share>) {
+    for mut share in shares.drain(..) {
+        merge.push(first + share.ring, share.until, share.events.drain(..));
+        spare.keep(share.events);
     }
 }

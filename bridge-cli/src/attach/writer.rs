@@ -87,6 +87,8 @@ pub(super) enum Finish {
 #[derive(Debug)]
 pub(super) struct Writer {
     batches: Sender<Vec<Event>>,
+    /// Batches that were written.
+    spent: Receiver<Vec<Event>>,
     thread: JoinHandle<Result<Finish>>,
     /// Hits that the exporter has taken.
     written: Arc<AtomicU64>,
@@ -101,22 +103,29 @@ impl Writer {
         let (sink, name) = output.into_sink()?;
         let exporter = (format.create)(sink);
         let (batches, receiver) = channel::bounded(BATCHES);
+        let (spends, spent) = channel::bounded(BATCHES);
         let written = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&written);
         let thread = thread::Builder::new()
             .name("bridge-writer".into())
             .spawn(move || {
                 let symbolizer = named.map(|(wanted, updates)| Symbolizer::new(wanted, updates));
-                write_all(exporter, symbolizer, &receiver, &count, &name)
+                write_all(exporter, symbolizer, &receiver, &spends, &count, &name)
             })
             .map_err(|error| {
                 Error::new(ErrorKind::Other, "cannot start the writing thread").because(error)
             })?;
         Ok(Writer {
             batches,
+            spent,
             thread,
             written,
         })
+    }
+
+    /// Where batches come to that were written, for their memory to be used again.
+    pub(super) fn spent(&self) -> Receiver<Vec<Event>> {
+        self.spent.clone()
     }
 
     /// Whether the next [`send`](Writer::send) returns at once.
@@ -184,6 +193,7 @@ fn write_all(
     mut exporter: Box<dyn Exporter>,
     mut symbolizer: Option<Symbolizer>,
     batches: &Receiver<Vec<Event>>,
+    spent: &Sender<Vec<Event>>,
     written: &AtomicU64,
     name: &Path,
 ) -> Result<Finish> {
@@ -200,6 +210,8 @@ fn write_all(
                 written.fetch_add(1, Ordering::Relaxed);
             }
         }
+        // Where nobody takes it, it is dropped here.
+        let _ = spent.try_send(batch);
         if batches.is_empty() && exporter.flush().map_err(failed)? == Outcome::ReaderGone {
             return Ok(Finish::ReaderGone);
         }

@@ -16,6 +16,7 @@ use tracebraid_bpf::{
 };
 
 use super::decode::Decoders;
+use super::spare::Spare;
 use super::{Cost, Count, LostPlaces, Rings, Share, note_loss};
 use crate::error::{Error, Result};
 use crate::event::Event;
@@ -86,11 +87,11 @@ impl BpfRings {
     }
 
     /// The events of the records that were drained last, with the CPU whose ring each was in.
-    fn wanted(&mut self) -> impl Iterator<Item = (u32, Event)> {
+    fn wanted<'a>(&'a mut self, spare: &'a mut Spare) -> impl Iterator<Item = (u32, Event)> + 'a {
         let (decoders, filters, filtered) = (&self.decoders, &self.filters, &mut self.filtered);
         self.records.drain(..).filter_map(move |record| {
             let (cpu, probe) = (record.cpu, record.probe);
-            let event = decoders.event(record)?;
+            let event = decoders.event(record, spare)?;
             if !filters.is_empty() && !filters.pass(&event) {
                 *filtered.entry(probe).or_insert(0) += 1;
                 return None;
@@ -134,11 +135,17 @@ impl Rings for BpfRings {
         self.session.cpus().len()
     }
 
-    fn round(&mut self, shares: &mut Vec<Share>, ended: &mut Vec<usize>) -> Result<()> {
+    fn round(
+        &mut self,
+        spare: &mut Spare,
+        shares: &mut Vec<Share>,
+        ended: &mut Vec<usize>,
+    ) -> Result<()> {
         let mut damaged = Vec::new();
         for (cpu, ring) in self.open.clone() {
             let drained = self.session.drain(cpu, &mut self.records);
-            let events = self.wanted().map(|(_, event)| event).collect();
+            let mut events = spare.batch();
+            events.extend(self.wanted(spare).map(|(_, event)| event));
             let until = match drained {
                 Ok(drained) => drained.until,
                 Err(error) if *error.kind() == BpfErrorKind::Damaged => {
@@ -161,11 +168,11 @@ impl Rings for BpfRings {
         Ok(())
     }
 
-    fn finish(&mut self, shares: &mut Vec<Share>) -> Result<()> {
+    fn finish(&mut self, spare: &mut Spare, shares: &mut Vec<Share>) -> Result<()> {
         let finished = self.session.finish(&mut self.records, &mut self.lost);
         let mut by_ring: BTreeMap<usize, Vec<Event>> = BTreeMap::new();
         let cpus = self.session.cpus().to_vec();
-        for (cpu, event) in self.wanted() {
+        for (cpu, event) in self.wanted(spare) {
             let ring = cpus.iter().position(|own| *own == cpu).unwrap_or(0);
             by_ring.entry(ring).or_default().push(event);
         }

@@ -10,21 +10,21 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tracebraid_bpf::record::{Body, Lost, Record, Task};
+use tracebraid_bpf::record::{Body, Lost, Record};
 use tracebraid_bpf::spec::{
     Argument, Dynamic, Fetch, KernelEvent, Location, Place, ProbeId, TracepointProbe,
 };
 use tracebraid_filter::Type;
-use tracebraid_wire::kind::{FieldKind, Kind};
+use tracebraid_wire::kind::FieldKind;
 
 use super::definition::{self, Reading};
+use super::scheduler;
 use super::slots::{self, type_name};
+use super::spare::Spare;
 use super::syscall::{self, Syscalls, Way};
 use crate::definition::compile::Compiled;
-use crate::event::{
-    Comm, Event, Field, Origin, Print, Probe, UNKNOWN_CPU, UNKNOWN_LENGTH, Value, What,
-};
-use crate::tracefs::builtin::{self, Builtin};
+use crate::event::{Comm, Event, Field, Origin, Print, Probe, UNKNOWN_CPU, Value, What};
+use crate::tracefs::builtin;
 use crate::tracefs::format::{self, Format};
 use crate::tracefs::print_fmt::UnknownForm;
 use crate::tracefs::symbols::Symbols;
@@ -195,7 +195,7 @@ impl Decoder {
             }
         };
         Decoder {
-            probe: Arc::new(kernel_probe(builtin)),
+            probe: Arc::new(scheduler::probe(builtin)),
             shape: Shape::Kernel,
         }
     }
@@ -231,8 +231,9 @@ impl Decoder {
 
     /// Makes an event of a record. A record whose body is of another probe's sort has
     /// [`Value::Fault`] in every field.
-    pub fn event(&self, record: Record) -> Event {
-        let (probe, values) = self.hit(record.body, record.tid, &Comm(record.comm));
+    pub fn event(&self, record: Record, spare: &mut Spare) -> Event {
+        let mut values = spare.values(self.probe.fields.len());
+        let probe = self.hit(record.body, record.tid, &Comm(record.comm), &mut values);
         Event {
             time: record.time,
             cpu: record.cpu,
@@ -267,39 +268,46 @@ impl Decoder {
         }
     }
 
-    fn hit(&self, body: Body, tid: u32, comm: &Comm) -> (Arc<Probe>, Vec<Value>) {
-        let values = match (&self.shape, body) {
+    /// Appends the values of a hit, and says of which probe they are.
+    fn hit(&self, body: Body, tid: u32, comm: &Comm, values: &mut Vec<Value>) -> Arc<Probe> {
+        match (&self.shape, body) {
             (Shape::Slots(kinds), Body::Slots { slots, texts }) => {
-                slots::values(kinds, slots, texts)
+                slots::append(kinds, slots, texts, values);
             }
-            (Shape::Arguments(locations), Body::Arguments { location, values }) => {
-                let arguments = locations
-                    .get(location as usize)
-                    .map_or(&[][..], Vec::as_slice);
-                let count = self.probe.fields.len();
-                (0..count)
-                    .map(|index| argument(arguments.get(index), values.get(index)))
-                    .collect()
+            (
+                Shape::Arguments(locations),
+                Body::Arguments {
+                    location,
+                    values: read,
+                },
+            ) => {
+                let arguments = locations.get(location as usize);
+                let arguments = arguments.map_or(&[][..], Vec::as_slice);
+                let fields = 0..self.probe.fields.len();
+                values.extend(fields.map(|index| argument(arguments.get(index), read.get(index))));
             }
-            (Shape::Definition(reading), Body::Program(outputs)) => reading.values(outputs, comm),
-            (Shape::Tracepoint(format), Body::Tracepoint(bytes)) => record::values(format, &bytes),
+            (Shape::Definition(reading), Body::Program(outputs)) => {
+                reading.append(outputs, comm, values);
+            }
+            (Shape::Tracepoint(format), Body::Tracepoint(bytes)) => {
+                record::append(format, &bytes, values);
+            }
             (Shape::Syscalls(syscalls), Body::SysEnter { number, args }) => {
-                return syscalls.entered(number, args);
+                return Arc::clone(syscalls.entered(number, args, values));
             }
             (Shape::Syscalls(syscalls), Body::SysExit { number, result }) => {
-                return syscalls.returned(number, result);
+                return Arc::clone(syscalls.returned(number, result, values));
             }
-            (Shape::Kernel, body) => match kernel_values(body, tid) {
-                Some(values) if values.len() == self.probe.fields.len() => values,
-                _ => self.faults(),
-            },
-            _ => self.faults(),
-        };
-        (Arc::clone(&self.probe), values)
-    }
-
-    fn faults(&self) -> Vec<Value> {
-        vec![Value::Fault; self.probe.fields.len()]
+            (Shape::Kernel, body) => scheduler::append(body, tid, values),
+            _ => {}
+        }
+        let fields = self.probe.fields.len();
+        // Of another sort than its probe.
+        if values.len() != fields {
+            values.clear();
+            values.resize(fields, Value::Fault);
+        }
+        Arc::clone(&self.probe)
     }
 }
 
@@ -319,8 +327,8 @@ impl Decoders {
     }
 
     /// Makes an event of a record; `None` where nobody knows its probe.
-    pub fn event(&self, record: Record) -> Option<Event> {
-        Some(self.0.get(&record.probe)?.event(record))
+    pub fn event(&self, record: Record, spare: &mut Spare) -> Option<Event> {
+        Some(self.0.get(&record.probe)?.event(record, spare))
     }
 
     /// Makes an event of a loss; `None` where nobody knows its probe.
@@ -351,21 +359,6 @@ pub fn tracepoint_probe(id: ProbeId, category: &str, format: &Format) -> Tracepo
         name: format.name.clone(),
         size: ends.max().unwrap_or(8),
         dynamic: fields.iter().copied().filter_map(dynamic).collect(),
-    }
-}
-
-fn kernel_probe(builtin: &Builtin) -> Probe {
-    let print = match builtin.compile() {
-        Ok(compiled) => Print::Kernel(Box::new(compiled)),
-        Err(_) => Print::Plain,
-    };
-    let field = |(name, type_name): &(&str, &str)| Field::new(*name, *type_name);
-    Probe {
-        group: "sched".to_owned(),
-        name: builtin.name.to_owned(),
-        origin: Origin::Kernel,
-        fields: builtin.fields.iter().map(field).collect(),
-        print,
     }
 }
 
@@ -421,75 +414,4 @@ fn argument(argument: Option<&Argument>, value: Option<&Option<u64>>) -> Value {
             }
         }
     }
-}
-
-/// The values of an event with a record of its own, in the order of [`builtin`]'s fields.
-fn kernel_values(body: Body, tid: u32) -> Option<Vec<Value>> {
-    let number = |number: u32| Value::Signed(i64::from(number as i32));
-    let comm = |task: &Task| Value::text(Comm(task.comm).bytes());
-    let who = |task: &Task| {
-        [
-            comm(task),
-            number(task.tid),
-            Value::Signed(task.prio.into()),
-        ]
-    };
-    Some(match body {
-        Body::SchedSwitch {
-            prev,
-            prev_state,
-            next,
-        } => {
-            let mut values = Vec::with_capacity(7);
-            values.extend(who(&prev));
-            values.push(Value::Signed(prev_state as i64));
-            values.extend(who(&next));
-            values
-        }
-        Body::Wake { task, target_cpu } => {
-            let mut values = Vec::with_capacity(4);
-            values.extend(who(&task));
-            values.push(number(target_cpu));
-            values
-        }
-        Body::Migrate { task, from, to } => {
-            let mut values = Vec::with_capacity(5);
-            values.extend(who(&task));
-            values.extend([number(from), number(to)]);
-            values
-        }
-        Body::Fork { parent, child } => {
-            vec![
-                comm(&parent),
-                number(parent.tid),
-                comm(&child),
-                number(child.tid),
-            ]
-        }
-        Body::Exec { filename, old_tid } => {
-            let filename = match slots::text_value(Kind::Str, Some(filename)) {
-                // The kernel does not say how long a name was that it cut.
-                Value::Text { bytes, full_length } if full_length > bytes.len() as u64 => {
-                    Value::Text {
-                        bytes,
-                        full_length: UNKNOWN_LENGTH,
-                    }
-                }
-                whole => whole,
-            };
-            vec![filename, number(tid), number(old_tid)]
-        }
-        Body::Exit { task, group_dead } => {
-            let mut values = Vec::with_capacity(4);
-            values.extend(who(&task));
-            values.push(Value::Bool(group_dead));
-            values
-        }
-        Body::Slots { .. }
-        | Body::Arguments { .. }
-        | Body::Program(_)
-        | Body::Tracepoint(_)
-        | Body::SysEnter { .. }
-        | Body::SysExit { .. } => return None,
-    })
 }

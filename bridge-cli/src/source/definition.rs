@@ -127,12 +127,10 @@ impl Reading {
         kernel_value::number(source, [Some(whole), bits, again].into_iter().flatten())
     }
 
-    /// The values, in the order of the probe's fields.
-    pub(super) fn values(&self, outputs: Vec<Output>, comm: &Comm) -> Vec<Value> {
+    /// Appends the values, in the order of the probe's fields.
+    pub(super) fn append(&self, outputs: Vec<Output>, comm: &Comm, values: &mut Vec<Value>) {
         let mut outputs = outputs.into_iter();
         let mut next = || outputs.next().unwrap_or(Output::NoRoom);
-        let mut values =
-            Vec::with_capacity(self.compiled.addresses + self.compiled.arguments.len());
         for _ in 0..self.compiled.addresses {
             values.push(match next() {
                 Output::Read(bytes) => Value::Pointer(number(&bytes, false)),
@@ -152,7 +150,6 @@ impl Reading {
                 }
             });
         }
-        values
     }
 }
 

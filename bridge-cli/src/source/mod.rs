@@ -5,8 +5,10 @@ pub mod bpf_ring;
 pub mod decode;
 mod definition;
 pub(crate) mod kernel_value;
+mod scheduler;
 pub mod sdk_ring;
 pub mod slots;
+pub mod spare;
 pub mod syscall;
 
 use std::collections::BTreeMap;
@@ -17,6 +19,7 @@ use tracebraid_bpf::spec::ProbeId;
 
 use crate::error::Result;
 use crate::event::Event;
+use spare::Spare;
 
 /// Where events of one probe were lost: why, on which CPU
 /// ([`Lost::UNKNOWN_CPU`](tracebraid_bpf::record::Lost::UNKNOWN_CPU) where that is not known), and how many.
@@ -106,18 +109,23 @@ pub trait Rings {
     /// How many rings there are.
     fn rings(&self) -> usize;
 
-    /// Drains all rings. `shares` gets one element for each ring that is still read; the rings in `ended`
+    /// Drains all rings; events lie in memory of `spare`. `shares` gets one element for each ring that is still read; the rings in `ended`
     /// will never give anything more.
     ///
     /// # Errors
     /// What the kernel answered; damaged rings are no error.
-    fn round(&mut self, shares: &mut Vec<Share>, ended: &mut Vec<usize>) -> Result<()>;
+    fn round(
+        &mut self,
+        spare: &mut Spare,
+        shares: &mut Vec<Share>,
+        ended: &mut Vec<usize>,
+    ) -> Result<()>;
 
     /// Detaches, and gives all that is left.
     ///
     /// # Errors
     /// What the kernel answered.
-    fn finish(&mut self, shares: &mut Vec<Share>) -> Result<()>;
+    fn finish(&mut self, spare: &mut Spare, shares: &mut Vec<Share>) -> Result<()>;
 
     /// What became of each probe's hits.
     fn counts(&self) -> Vec<Count>;

@@ -21,10 +21,16 @@ pub fn type_name(kind: FieldKind) -> String {
     }
 }
 
-/// The values of fields of these kinds.
-pub(super) fn values(kinds: &[FieldKind], slots: Option<Vec<u64>>, texts: Vec<Text>) -> Vec<Value> {
+/// Appends the values of fields of these kinds.
+pub(super) fn append(
+    kinds: &[FieldKind],
+    slots: Option<Vec<u64>>,
+    texts: Vec<Text>,
+    values: &mut Vec<Value>,
+) {
     let Some(slots) = slots else {
-        return vec![Value::Fault; kinds.len()];
+        values.extend(kinds.iter().map(|_| Value::Fault));
+        return;
     };
     let mut rest = slots.as_slice();
     let mut texts = texts.into_iter();
@@ -41,7 +47,7 @@ pub(super) fn values(kinds: &[FieldKind], slots: Option<Vec<u64>>, texts: Vec<Te
             slot_value(*kind, own)
         }
     };
-    kinds.iter().map(value).collect()
+    values.extend(kinds.iter().map(value));
 }
 
 /// The value of a text or bytes field.
@@ -62,6 +68,7 @@ pub(super) fn text_value(kind: Kind, text: Option<Text>) -> Value {
 }
 
 /// The value of a field that is no text, from as many slots as its kind has.
+#[inline]
 pub(super) fn slot_value(kind: FieldKind, slots: &[u64]) -> Value {
     let slots = match slots {
         [0, ..] if kind.has_presence_slot() => return Value::Absent,

@@ -117,8 +117,8 @@ impl Syscalls {
         Some((self.way, argument.index as u8, bytes, signed))
     }
 
-    /// The probe and the values of a call that begins.
-    pub fn entered(&self, number: i64, args: [u64; 6]) -> (Arc<Probe>, Vec<Value>) {
+    /// Appends the values of a call that begins; its probe.
+    pub fn entered(&self, number: i64, args: [u64; 6], values: &mut Vec<Value>) -> &Arc<Probe> {
         let call = self.call(number);
         let value = |argument: &Argument| {
             let bits = args.get(argument.index).copied().unwrap_or(0);
@@ -128,14 +128,12 @@ impl Syscalls {
                 Form::Number(scalar) => Value::Unsigned(scalar.wrap(bits)),
             }
         };
-        (
-            Arc::clone(&call.probe),
-            call.arguments.iter().map(value).collect(),
-        )
+        values.extend(call.arguments.iter().map(value));
+        &call.probe
     }
 
-    /// The probe and the value of a call that ends.
-    pub fn returned(&self, number: i64, result: i64) -> (Arc<Probe>, Vec<Value>) {
+    /// Appends the value of a call that ends; its probe.
+    pub fn returned(&self, number: i64, result: i64, values: &mut Vec<Value>) -> &Arc<Probe> {
         let call = self.call(number);
         let is_error = (-4095..0).contains(&result);
         let address = matches!(
@@ -145,11 +143,11 @@ impl Syscalls {
                 ..
             }]
         );
-        let value = match address && !is_error {
+        values.push(match address && !is_error {
             true => Value::Pointer(result as u64),
             false => Value::Signed(result),
-        };
-        (Arc::clone(&call.probe), vec![value])
+        });
+        &call.probe
     }
 
     fn call(&self, number: i64) -> &Call {
@@ -312,10 +310,11 @@ mod tests {
         };
         let mut syscalls = Syscalls::new(Way::Enter, &[], None);
         syscalls.calls[257] = OnceLock::from(call);
-        let (probe, values) =
-            syscalls.entered(257, [-100_i32 as u32 as u64, 0x7f00, 0x8_0042, 0o644, 0, 0]);
+        let mut values = Vec::new();
+        let args = [-100_i32 as u32 as u64, 0x7f00, 0x8_0042, 0o644, 0, 0];
+        let probe = syscalls.entered(257, args, &mut values);
         let mut out = Vec::new();
-        crate::print::body(&probe, &values, &mut out);
+        crate::print::body(probe, &values, &mut out);
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "dfd=-100 filename=0x7f00 flags=0x80042 mode=0644"
@@ -326,7 +325,8 @@ mod tests {
     #[test]
     fn without_tracefs_or_a_name_a_call_still_prints() {
         let syscalls = Syscalls::new(Way::Enter, &[], None);
-        let (probe, values) = syscalls.entered(-1, [1, 2, 3, 4, 5, 6]);
+        let mut values = Vec::new();
+        let probe = syscalls.entered(-1, [1, 2, 3, 4, 5, 6], &mut values);
         assert_eq!((probe.name.as_str(), values.len()), ("sys_enter_1023", 6));
         assert_eq!(
             Syscalls::new(Way::Enter, &[74], None).any().name,
@@ -338,11 +338,15 @@ mod tests {
     #[test]
     fn results_are_numbers_and_addresses_are_addresses_unless_they_are_errors() {
         let syscalls = Syscalls::new(Way::Exit, &[], None);
-        assert_eq!(syscalls.returned(74, -5).1, [Value::Signed(-5)]);
-        assert_eq!(
-            syscalls.returned(9, 0x7f00_0000_0000).1,
-            [Value::Pointer(0x7f00_0000_0000)]
-        );
-        assert_eq!(syscalls.returned(9, -12).1, [Value::Signed(-12)]);
+        let mut values = Vec::new();
+        for (number, result) in [(74, -5), (9, 0x7f00_0000_0000), (9, -12)] {
+            syscalls.returned(number, result, &mut values);
+        }
+        let expected = [
+            Value::Signed(-5),
+            Value::Pointer(0x7f00_0000_0000),
+            Value::Signed(-12),
+        ];
+        assert_eq!(values, expected);
     }
 }

@@ -8,11 +8,14 @@ use crate::event::Value;
 
 /// The values of `format.fields`, in their order.
 pub fn values(format: &Format, record: &[u8]) -> Vec<Value> {
-    format
-        .fields
-        .iter()
-        .map(|field| value(field, record))
-        .collect()
+    let mut values = Vec::with_capacity(format.fields.len());
+    append(format, record, &mut values);
+    values
+}
+
+/// Appends them.
+pub fn append(format: &Format, record: &[u8], values: &mut Vec<Value>) {
+    values.extend(format.fields.iter().map(|field| value(field, record)));
 }
 
 /// The value of one field.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bridge::event::What;
 use bridge::print;
 use bridge::source::decode::{Decoder, Decoders, tracepoint_probe};
+use bridge::source::spare::Spare;
 use bridge::tracefs::Tracefs;
 use libtest_mimic::Failed;
 use tracebraid_bpf::Session;
@@ -126,7 +127,7 @@ pub(crate) fn hits_print_as_trace_does(tracefs: &Arc<Tracefs>) -> Result<(), Fai
     let is_newer = !exit.fields.iter().any(|field| field.name == "group_dead");
     let mut hits: HashMap<(u32, String), Vec<Hit>> = HashMap::new();
     for record in records {
-        let event = decoders.event(record).unwrap();
+        let event = decoders.event(record, &mut Spare::default()).unwrap();
         let What::Hit { probe, values } = &event.what else {
             continue;
         };

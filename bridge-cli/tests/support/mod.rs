@@ -172,6 +172,25 @@ impl Target {
         kill(self.pid, nix::sys::signal::Signal::SIGUSR1);
     }
 
+    /// Waits until it has rested so often more, as a ticker does between two hits.
+    pub(crate) fn await_rests(&self, count: u64) {
+        let path = format!("/proc/{}/status", self.pid);
+        let rests = || -> u64 {
+            let status = std::fs::read_to_string(&path).unwrap();
+            let line = |line: &str| {
+                line.strip_prefix("voluntary_ctxt_switches:")
+                    .map(str::trim)
+                    .map(str::parse)
+            };
+            status.lines().find_map(line).unwrap().unwrap()
+        };
+        let (before, deadline) = (rests(), Instant::now() + LONG);
+        while rests() < before + count {
+            assert!(Instant::now() < deadline, "it does not rest");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// The next line of its output.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -70,6 +70,8 @@ pub(super) fn begin_anew() {
 /// How long a program that a bridge has started, or a child that it follows, waits for that bridge to have
 /// its rings.
 const ATTACH: Duration = Duration::from_secs(2);
+/// How long it waits for a bridge that has started it and that wants a CPU and gets none.
+const STARVED: Duration = Duration::from_secs(20);
 
 /// The region whose reader this process has told of its own; null: none.
 static FOLLOWED_BY: AtomicPtr<Region> = AtomicPtr::new(ptr::null_mut());
@@ -113,15 +115,30 @@ pub(crate) fn await_bridge() {
     let lives = || unsafe { libc::kill(pid, 0) } == 0;
     // SAFETY: no preconditions.
     let is_ours = unsafe { libc::getppid() } == pid;
-    let end = Instant::now() + ATTACH;
+    let start = Instant::now();
+    let may_wait = || {
+        let waited = start.elapsed();
+        waited < ATTACH || waited < STARVED && wants_cpu(pid)
+    };
     while (is_ours || follow)
         && !STATE.has_answered()
         && page::current().is_some()
-        && Instant::now() < end
         && lives()
+        && may_wait()
     {
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Whether a process runs or would, if it were let (state `R` of `/proc/PID/stat`, proc(5)).
+fn wants_cpu(pid: libc::pid_t) -> bool {
+    // A name of 64 bytes at most stands before the state.
+    let mut stat = [0; 128];
+    let read = File::open(format!("/proc/{pid}/stat")).and_then(|mut file| file.read(&mut stat));
+    let stat = &stat[..read.unwrap_or(0)];
+    // The name may have parentheses of its own; nothing behind it has.
+    let name_end = stat.iter().rposition(|&byte| byte == b')');
+    name_end.and_then(|end| stat.get(end + 2)) == Some(&b'R')
 }
 
 /// Does what is asked. Whether the state of tracepoints changed.

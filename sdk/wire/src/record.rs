@@ -171,8 +171,8 @@ impl Elapsed {
 pub enum FieldRef<'a> {
     /// A kind of one slot: its bits, sign-extended where it is signed.
     Word(u64),
-    /// A 128-bit kind: its bits.
-    Wide(u128),
+    /// A 128-bit kind: its low bits and its high ones.
+    Wide(u64, u64),
     /// Seconds and nanoseconds.
     Duration(u64, u32),
     /// Text or bytes, and their true length.
@@ -198,6 +198,7 @@ impl<'a> Fields<'a> {
 
     /// The next field, which is of this kind, and what kind it turned out to be where it may be any; `None`
     /// where the record ends too soon, or says what cannot be.
+    #[inline]
     pub fn next(&mut self, field: FieldKind) -> Option<(FieldKind, FieldRef<'a>)> {
         if !matches!(field.kind, Kind::Any) {
             return Some((field, self.value(field)?));
@@ -211,14 +212,15 @@ impl<'a> Fields<'a> {
         }
     }
 
+    #[inline]
     fn value(&mut self, field: FieldKind) -> Option<FieldRef<'a>> {
         if field.optional && *self.take(1, 1)?.first()? == 0 {
             return Some(FieldRef::Absent);
         }
         Some(match field.kind {
             Kind::U128 | Kind::I128 => {
-                let bytes = self.take(16, 8)?;
-                FieldRef::Wide(u128::from_le_bytes(bytes.try_into().ok()?))
+                let low = self.word(8)?;
+                FieldRef::Wide(low, self.word(8)?)
             }
             Kind::Duration => {
                 let seconds = self.word(8)?;
@@ -250,6 +252,7 @@ impl<'a> Fields<'a> {
         })
     }
 
+    #[inline]
     fn take(&mut self, count: usize, align: usize) -> Option<&'a [u8]> {
         let start = self.at.next_multiple_of(align);
         let bytes = self.body.get(start..start.checked_add(count)?)?;
@@ -257,11 +260,16 @@ impl<'a> Fields<'a> {
         Some(bytes)
     }
 
+    #[inline]
     fn word(&mut self, width: usize) -> Option<u64> {
-        let mut word = [0; 8];
-        word.get_mut(..width)?
-            .copy_from_slice(self.take(width, width)?);
-        Some(u64::from_le_bytes(word))
+        let bytes = self.take(width, width)?;
+        // Of each width by itself: a copy of any length is a call.
+        Some(match width {
+            1 => u64::from(*bytes.first()?),
+            2 => u64::from(u16::from_le_bytes(bytes.try_into().ok()?)),
+            4 => u64::from(u32::from_le_bytes(bytes.try_into().ok()?)),
+            _ => u64::from_le_bytes(bytes.try_into().ok()?),
+        })
     }
 }
 

@@ -96,7 +96,7 @@ fn value_of(field: FieldKind, (kind, read): (FieldKind, FieldRef<'_>)) -> Value 
     let value = match read {
         FieldRef::Absent => Value::Absent,
         FieldRef::Word(bits) => Value::Word(bits),
-        FieldRef::Wide(bits) => Value::Wide(bits),
+        FieldRef::Wide(low, high) => Value::Wide(u128::from(high) << 64 | u128::from(low)),
         FieldRef::Duration(seconds, nanoseconds) => Value::Duration(seconds, nanoseconds),
         FieldRef::Bytes(bytes, full) => Value::Bytes(bytes.to_vec(), full),
         FieldRef::Elapsed(Elapsed::Since(ticks)) => Value::Word(ticks),

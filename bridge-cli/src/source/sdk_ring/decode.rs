@@ -10,16 +10,17 @@ use tracebraid_wire::record::{FieldRef, Fields};
 use crate::event::Value;
 use crate::source::slots::slot_value;
 
-/// The values of a record with fields of these kinds, from the words behind its header. Fields that
+/// Appends the values of a record with fields of these kinds, from the words behind its header. Fields that
 /// found no room in the record are [`Value::NotCaptured`]. `since` says how many nanoseconds before the
 /// record's own time a moment of the region's clock is.
-pub(super) fn values(
+#[inline]
+pub(super) fn append(
     kinds: &[FieldKind],
     body: &[u64],
     mut since: impl FnMut(u64) -> u64,
-) -> Vec<Value> {
+    values: &mut Vec<Value>,
+) {
     let mut fields = Fields::new(bytes(body));
-    let mut values = Vec::with_capacity(kinds.len());
     values.extend(kinds.iter().map(|&kind| {
         fields
             .next(kind)
@@ -27,7 +28,6 @@ pub(super) fn values(
                 value(kind, field, &mut since)
             })
     }));
-    values
 }
 
 /// Words in the order in which their bytes stand in memory: this machine's, which is the target's.
@@ -36,6 +36,7 @@ fn bytes(words: &[u64]) -> &[u8] {
     unsafe { slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
 }
 
+#[inline]
 fn value(kind: FieldKind, field: FieldRef<'_>, since: impl FnOnce(u64) -> u64) -> Value {
     let required = FieldKind {
         optional: false,
@@ -45,7 +46,7 @@ fn value(kind: FieldKind, field: FieldRef<'_>, since: impl FnOnce(u64) -> u64) -
         FieldRef::Absent => Value::Absent,
         FieldRef::Word(word) => slot_value(required, &[word]),
         FieldRef::Elapsed(elapsed) => slot_value(required, &[elapsed.nanoseconds(since)]),
-        FieldRef::Wide(wide) => slot_value(required, &[wide as u64, (wide >> 64) as u64]),
+        FieldRef::Wide(low, high) => slot_value(required, &[low, high]),
         FieldRef::Duration(seconds, fraction) => slot_value(required, &[seconds, fraction.into()]),
         FieldRef::Bytes(bytes, full_length) => {
             // A length that says less than there is, is none.
@@ -71,7 +72,9 @@ mod tests {
             body in prop::collection::vec(any::<u64>(), 0..60),
         ) {
             let kinds: Vec<_> = kinds.into_iter().filter_map(FieldKind::from_byte).collect();
-            prop_assert_eq!(values(&kinds, &body, |ticks| ticks).len(), kinds.len());
+            let mut values = Vec::new();
+            append(&kinds, &body, |ticks| ticks, &mut values);
+            prop_assert_eq!(values.len(), kinds.len());
         }
     }
 }

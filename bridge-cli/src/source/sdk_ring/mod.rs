@@ -38,6 +38,7 @@ use std::time::{Duration, Instant};
 use tracebraid_bpf::spec::Filter;
 use tracebraid_wire::region;
 
+use super::spare::Spare;
 use super::{Cost, Count, LostPlaces, Rings, Share};
 use crate::error::Result;
 
@@ -330,15 +331,20 @@ impl Rings for SdkRings {
         1
     }
 
-    fn round(&mut self, shares: &mut Vec<Share>, _ended: &mut Vec<usize>) -> Result<()> {
-        let mut events = Vec::new();
+    fn round(
+        &mut self,
+        spare: &mut Spare,
+        shares: &mut Vec<Share>,
+        _ended: &mut Vec<usize>,
+    ) -> Result<()> {
+        let mut events = spare.batch();
         let begin = now();
         self.look_at_filters(Duration::ZERO);
         let until = if self.how.recorder {
             self.fit.add(read());
             begin
         } else {
-            let until = self.drain(&mut events);
+            let until = self.drain(spare, &mut events);
             self.until = until;
             until
         };
@@ -353,12 +359,12 @@ impl Rings for SdkRings {
         Ok(())
     }
 
-    fn finish(&mut self, shares: &mut Vec<Share>) -> Result<()> {
+    fn finish(&mut self, spare: &mut Spare, shares: &mut Vec<Share>) -> Result<()> {
         if !self.stopped {
             self.stop();
         }
         loop {
-            self.round(shares, &mut Vec::new())?;
+            self.round(spare, shares, &mut Vec::new())?;
             if !self.has_backlog {
                 break;
             }

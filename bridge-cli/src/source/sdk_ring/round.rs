@@ -12,6 +12,7 @@ use super::taken::Taken;
 use super::{SdkRings, search};
 use crate::event::{Comm, Event, What};
 use crate::source::note_loss;
+use crate::source::spare::Spare;
 
 /// How long a flush may take; past it a round goes on with the hold-back.
 const FLUSH: Duration = Duration::from_millis(5);
@@ -66,7 +67,7 @@ impl SdkRings {
     }
 
     /// Drains what the rings hold, a round of it. Nothing older than the time it returns will come later.
-    pub(super) fn drain(&mut self, events: &mut Vec<Event>) -> u64 {
+    pub(super) fn drain(&mut self, spare: &mut Spare, events: &mut Vec<Event>) -> u64 {
         let begin = now();
         let until = self.flush(begin);
         let mut behind: Vec<Behind> = Vec::new();
@@ -102,6 +103,7 @@ impl SdkRings {
             only: None,
             threads: &self.threads,
             cpus: &self.cpus,
+            spare,
             events,
             findings: &mut findings,
         };

@@ -10,6 +10,7 @@ use super::filtering::Filtering;
 use super::people::{Key, People};
 use super::point::Point;
 use crate::event::{Event, What};
+use crate::source::spare::Spare;
 
 /// A time that has not come yet is believed so far (ns): the fit has an error.
 const AHEAD: u64 = 1_000_000;
@@ -47,6 +48,7 @@ pub(super) struct Round<'a> {
     pub(super) threads: &'a [u32],
     /// Only events of these CPUs; empty means all.
     pub(super) cpus: &'a [u32],
+    pub(super) spare: &'a mut Spare,
     pub(super) events: &'a mut Vec<Event>,
     pub(super) findings: &'a mut Findings,
 }
@@ -104,6 +106,8 @@ impl Scene<'_> {
             false => header.time.saturating_sub(moment),
         };
         let point = &mut round.points[point];
+        let mut values = round.spare.values(point.kinds.len());
+        decode::append(&point.kinds, &record[2..], since, &mut values);
         let event = Event {
             time,
             cpu: self.cpu,
@@ -113,7 +117,7 @@ impl Scene<'_> {
             late: false,
             what: What::Hit {
                 probe: Arc::clone(&point.what),
-                values: decode::values(&point.kinds, &record[2..], since),
+                values,
             },
             stack: None,
         };

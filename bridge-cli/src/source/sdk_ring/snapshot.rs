@@ -18,6 +18,7 @@ use super::{find, header};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, Probe};
 use crate::filter::Hits;
+use crate::source::spare::Spare;
 
 /// A snapshot that a program has asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,6 +144,8 @@ fn look(
         points,
         threads: &[],
         cpus: &[],
+        // What a snapshot takes is kept: it is no stream.
+        spare: &mut Spare::default(),
         events: &mut held.events,
         findings: &mut findings,
     };
