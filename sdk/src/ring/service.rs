@@ -410,3 +410,27 @@ fn futex_wake(word: &AtomicU32) {
     // SAFETY: a mapped, aligned word.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_runs_wants_a_cpu_and_who_sleeps_or_is_gone_does_not() {
+        // SAFETY: no preconditions.
+        assert!(wants_cpu(unsafe { libc::gettid() }));
+        let mut sleeper = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let pid = sleeper.id() as libc::pid_t;
+        let end = Instant::now() + Duration::from_secs(60);
+        while wants_cpu(pid) {
+            assert!(Instant::now() < end, "it does not fall asleep");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+        assert!(!wants_cpu(pid));
+    }
+}
