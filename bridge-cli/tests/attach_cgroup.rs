@@ -140,10 +140,18 @@ fn main() {
                 targets.into_iter().for_each(|target| drop(target.finish()));
                 let ran = attached.stop(Signal::SIGINT);
                 for event in ["demo:tick", "syscalls:sys_enter_clock_nanosleep"] {
-                    let lines = ran.events(event);
+                    let lines = ran.events(event).into_iter();
+                    let lines: Vec<&str> = lines.filter(|it| !it.contains(": LOST ")).collect();
                     let of = |pid| lines.iter().filter(|line| names(line, pid)).count();
-                    assert_eq!(pids.map(of), [60, 60, 0], "{event}: {}", ran.err);
-                    assert_eq!(lines.len(), 120, "{event}: {}", ran.err);
+                    let came = pids.map(of);
+                    assert_eq!(came[0] + came[1], lines.len(), "{event}: {}", ran.err);
+                    let most = came.map(|hits| hits + ran.missed(event));
+                    let expected = [0, 1].map(|index| came[index]..=most[index]);
+                    assert!(
+                        expected.iter().all(|hits| hits.contains(&60)),
+                        "{event}: {came:?}: {}",
+                        ran.err
+                    );
                 }
                 let switches = ran.events("sched:sched_switch");
                 assert!(switches.len() >= 120, "{}", ran.err);

@@ -90,6 +90,7 @@ fn costs() {
             }
             match one(tracer, &mut comm) {
                 Ok((time, seen)) => {
+                    println!("round {}: {}: {time:.0} ns", round + 1, tracer.name);
                     if seen.hits != CALLS * RUNS {
                         came.remark = format!("saw {} of {}", seen.hits, CALLS * RUNS);
                         let others = tracer.is_of_others() && seen.hits > 0;
@@ -97,7 +98,10 @@ fn costs() {
                     }
                     came.times.push(time);
                 }
-                Err(reason) if tracer.is_optional() => came.remark = reason,
+                Err(reason) if tracer.is_optional() => {
+                    println!("round {}: {}: {reason}", round + 1, tracer.name);
+                    came.remark = reason;
+                }
                 Err(reason) => panic!("{}: {reason}", tracer.name),
             }
         }

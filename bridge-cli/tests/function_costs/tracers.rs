@@ -196,7 +196,7 @@ impl Tracing {
                 let said = program.end()?;
                 Ok(Seen {
                     hits: hits(&said),
-                    said: said.lines().last().unwrap_or_default().to_owned(),
+                    said: last_of(&said).to_owned(),
                 })
             }
             Tracing::Perf(program, event) => {
@@ -251,10 +251,10 @@ impl Program {
         let limit = Instant::now() + LONG;
         while !holds(&self.said()) {
             if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(format!("it ended with {status}: {}", self.said().trim()));
+                return Err(format!("it ended with {status}: {}", last_of(&self.said())));
             }
             if Instant::now() > limit {
-                return Err(format!("it does not begin: {}", self.said().trim()));
+                return Err(format!("it does not begin: {}", last_of(&self.said())));
             }
             thread::sleep(Duration::from_millis(50));
         }
@@ -269,7 +269,13 @@ impl Program {
     /// Ends it; what it has printed.
     fn end(mut self) -> Result<String, String> {
         support::kill(self.child.id(), Signal::SIGINT);
-        self.child.wait().map_err(|error| error.to_string())?;
+        let limit = Instant::now() + LONG;
+        while let Ok(None) = self.child.try_wait() {
+            if Instant::now() > limit {
+                return Err(format!("it does not end: {}", last_of(&self.said())));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
         for reader in self.readers.drain(..) {
             reader.join().map_err(|_| "a reader panicked")?;
         }
@@ -295,6 +301,11 @@ fn read_all(pipe: Option<impl Read + Send + 'static>, said: &Arc<Mutex<String>>)
             said.push_str(&text);
         }
     })
+}
+
+/// The last line of what somebody has said.
+fn last_of(said: &str) -> &str {
+    said.trim_end().lines().last().unwrap_or_default()
 }
 
 /// A named pipe that is open at both of its ends, so that neither waits for the other.
