@@ -9,17 +9,18 @@ const REGISTERS: [&str; 23] = [
     "r14", "r15", "flags", "cs", "ss", "orig_ax", "di", "si",
 ];
 
-const PLAIN_TYPES: [&str; 13] = [
+pub(crate) const PLAIN_TYPES: [&str; 13] = [
     "u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "x8", "x16", "x32", "x64", "char",
 ];
 
 impl Grammar<'_> {
     pub(crate) fn argument(&mut self, at: &At) -> String {
-        let is_careful = self.is_careful;
+        let (is_careful, is_steady) = (self.is_careful, self.is_steady);
         self.named += 1;
         let named = self.named;
         let random = &mut self.random;
         let mut text = match random.below(20) {
+            _ if is_steady => format!("v{named}="),
             0 if is_careful => format!("{}{named}=", "n".repeat(random.between(28, 30))),
             1..=9 if is_careful => format!("v{named}="),
             0 => format!("{}=", "n".repeat(random.between(30, 34))),
@@ -44,8 +45,13 @@ impl Grammar<'_> {
             _ => String::new(),
         };
         let fetch = self.fetch(at, 0);
+        if fetch == "$arg*" && is_steady {
+            // Each has the name of its own.
+            return fetch;
+        }
         text.push_str(&fetch);
-        if self.random.percent(60) {
+        // Older kernels have no types of their own.
+        if is_steady || self.random.percent(60) {
             text.push(':');
             let type_ = match self.is_careful {
                 true => self.fitting_type(at, &fetch),
@@ -189,6 +195,9 @@ impl Grammar<'_> {
             ];
             return self.random.text(&odd).to_owned();
         }
+        if self.is_steady && at.sort != Sort::File {
+            return "@linux_banner".to_owned();
+        }
         match (self.random.below(5), at.sort) {
             (0, _) => self
                 .random
@@ -274,6 +283,12 @@ impl Grammar<'_> {
             _ => self.random.text(&common),
         };
         let mut text = self.fetch(at, depth + 1);
+        let is_of_stack = ["$stack", "%sp", "%bp"].contains(&&*text);
+        let offset = match self.is_steady && is_of_stack && offset.contains('-') {
+            // Below the stack's top there is what the probes themselves do.
+            true => "+8",
+            false => offset,
+        };
         let levels = match self.random.percent(3) {
             true => self.random.between(10, 16),
             false => 1,
@@ -352,9 +367,10 @@ impl Grammar<'_> {
                 .text(&["string", "string", "ustring"])
                 .to_owned(),
             7..=9 if reads_memory => {
-                let array = self
-                    .random
-                    .text(&["[1]", "[2]", "[4]", "[64]", "[0x8]", "[010]"]);
+                let arrays = ["[1]", "[2]", "[4]", "[64]", "[0x8]", "[010]"];
+                // What lies behind is not the same for both where it is on the stack.
+                let end = if self.is_steady { 2 } else { arrays.len() };
+                let array = self.random.text(&arrays[..end]);
                 let of = match self.random.percent(20) {
                     true => self
                         .random

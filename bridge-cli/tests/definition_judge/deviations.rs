@@ -3,14 +3,21 @@
 
 use bridge::definition::{Definition, Place};
 
+use crate::named::{is_of_signed_bytes, is_structure_of, read_as_text};
+use crate::older::{NEWEST, Version};
+use crate::vocabulary::Vocabulary;
+
 /// One line of which the two say different things, or whose listings differ.
 pub(crate) struct Disagreement<'a> {
+    pub(crate) words: &'a Vocabulary<'a>,
     /// The line; where it is about a listing or a format, all lines.
     pub(crate) line: &'a str,
     /// Whether it is about a listing or a format.
     pub(crate) is_of_listing: bool,
     pub(crate) ours: &'a str,
     pub(crate) theirs: &'a str,
+    /// Our verdict on this line in its place.
+    pub(crate) again: &'a dyn Fn(&str) -> String,
 }
 
 impl Disagreement<'_> {
@@ -37,6 +44,55 @@ impl Disagreement<'_> {
     fn both_say(&self, text: &str) -> bool {
         self.ours.contains(text) && self.theirs.contains(text)
     }
+
+    /// Whether we say what the kernel says, where the line is written as the kernel sees it: a byte is a
+    /// character, 0xa0 a blank.
+    fn is_split_at_0xa0(&self) -> bool {
+        if !self.line.as_bytes().contains(&0xa0) {
+            return false;
+        }
+        let seen = |&byte: &u8| match byte {
+            0xa0 => ' ',
+            0xaa | 0xb5 | 0xba | 0xc0..=0xd6 | 0xd8..=0xf6 | 0xf8..=0xff => 'X',
+            0x80..=0xff => '\x01',
+            byte => byte as char,
+        };
+        let line: String = self.line.as_bytes().iter().map(seen).collect();
+        let again = (self.again)(&line);
+        match Version::here() >= NEWEST {
+            true => again == self.theirs,
+            false => (again == "ok") == (self.theirs == "ok"),
+        }
+    }
+
+    /// Whether the kernel refuses a value by name, because it is in a file, and we come at least as far.
+    fn is_name_in_file(&self) -> bool {
+        const REFUSED: &str = "EINVAL; trace_uprobe: \"BTF is not available or not supported\"";
+        let Some(column) = self::column(self.theirs).filter(|_| self.theirs.starts_with(REFUSED))
+        else {
+            return false;
+        };
+        let line = self
+            .line
+            .split_ascii_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        let is_name = line
+            .as_bytes()
+            .get(column)
+            .is_some_and(|&byte| byte.is_ascii_alphabetic() || byte == b'_');
+        let is_as_far = self.ours == "ok"
+            || self.ours.contains("trace_uprobe")
+                && self::column(self.ours).is_some_and(|own| own >= column);
+        is_name && is_as_far
+    }
+}
+
+const NO_TEXT: &str = "This type does not fit for string.";
+
+/// Where the caret of a verdict stands.
+fn column(verdict: &str) -> Option<usize> {
+    verdict.rsplit_once(" @")?.1.parse().ok()
 }
 
 pub(crate) struct Deviation {
@@ -48,7 +104,7 @@ pub(crate) struct Deviation {
 pub(crate) const ON_PURPOSE: &[Deviation] = &[
     Deviation {
         reason: "a blank is an ASCII blank; the kernel also splits at the byte 0xa0",
-        is_it: |it| it.line.as_bytes().contains(&0xa0),
+        is_it: |it| it.is_split_at_0xa0(),
     },
     Deviation {
         reason: "symbols in files are taken; the kernel takes offsets only",
@@ -59,19 +115,14 @@ pub(crate) const ON_PURPOSE: &[Deviation] = &[
     },
     Deviation {
         reason: "parameters are known by name in files with debug information",
-        is_it: |it| {
-            it.ours.contains("trace_uprobe")
-                && it.theirs.contains("BTF is not available or not supported")
-                || it.ours == "ok"
-                    && it.theirs.starts_with(
-                        "EINVAL; trace_uprobe: \"BTF is not available or not supported\"",
-                    )
-        },
+        is_it: |it| it.is_name_in_file(),
     },
     Deviation {
         reason: "a filter of an event probe is refused in words of our own",
         is_it: |it| {
-            it.ours == "EINVAL" && it.theirs.starts_with("EINVAL; event filter parse error: ")
+            it.line.contains(" if")
+                && it.ours == "EINVAL"
+                && it.theirs.starts_with("EINVAL; event filter parse error: ")
         },
     },
     Deviation {
@@ -85,22 +136,25 @@ pub(crate) const ON_PURPOSE: &[Deviation] = &[
     Deviation {
         reason: "a structure is no text; of one of 8 bytes the kernel takes the size for the number of a type",
         is_it: |it| {
-            it.ours.contains("This type does not fit for string.")
-                && !it.theirs.contains("This type does not fit for string.")
+            let texts = || read_as_text(it.words, it.line).into_iter();
+            it.ours.contains(NO_TEXT)
+                && !it.theirs.contains(NO_TEXT)
+                && texts().any(|one| is_structure_of(it.words, &one, 8))
         },
     },
     Deviation {
         reason: ":string takes arrays of and pointers to bytes, signed or not",
-        is_it: |it| it.ours == "ok" && it.theirs.contains("This type does not fit for string."),
+        is_it: |it| {
+            let texts = || read_as_text(it.words, it.line).into_iter();
+            it.ours == "ok"
+                && it.theirs.contains(NO_TEXT)
+                && texts().any(|one| is_of_signed_bytes(it.words, &one))
+        },
     },
     Deviation {
         reason: "where a member is no text, the kernel's column lies far behind the command",
         is_it: |it| {
-            let column = it.theirs.rsplit_once('@').map_or("", |(_, column)| column);
-            it.both_say("This type does not fit for string.")
-                && column
-                    .parse::<usize>()
-                    .is_ok_and(|column| column > it.line.len())
+            it.both_say(NO_TEXT) && column(it.theirs).is_some_and(|column| column > it.line.len())
         },
     },
 ];

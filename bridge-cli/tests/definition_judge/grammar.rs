@@ -40,6 +40,8 @@ pub(crate) struct Grammar<'a> {
     pub(crate) random: Random,
     /// Nothing is written that is known to be refused everywhere.
     pub(crate) is_careful: bool,
+    /// Only memory is named that does not change.
+    pub(crate) is_steady: bool,
     /// Arguments that have been named.
     pub(crate) named: usize,
 }
@@ -51,6 +53,7 @@ impl<'a> Grammar<'a> {
             words,
             random,
             is_careful,
+            is_steady: false,
             named: 0,
         }
     }
@@ -173,7 +176,7 @@ impl<'a> Grammar<'a> {
         }
     }
 
-    fn know(&mut self, at: &mut At, function: &str) {
+    pub(crate) fn know(&mut self, at: &mut At, function: &str) {
         let Some(prototype) = self.words.kernel.prototype(function) else {
             return;
         };

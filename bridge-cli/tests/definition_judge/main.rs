@@ -5,21 +5,28 @@
 //! seed ─▶ grammar ─▶ mutation ─▶ lines ─┬▶ kprobe_events, uprobe_events, dynamic_events ─▶ error_log, listing, format
 //!                                       └▶ definition::Reader ─▶ verdict, listing, fields
 //! ```
+//! Others are hit beside the kernel's own probes, and must fetch the same (`hits`).
+//!
 //! `TRACEBRAID_SEED` chooses other definitions; the same seed makes the same ones on the same kernel.
-//! `TRACEBRAID_SOAK` makes 5,000 of them.
+//! `TRACEBRAID_SOAK` makes 5,000 of them, and hits hundreds.
 
 mod answer;
 mod arguments;
 mod deviations;
 mod found;
 mod grammar;
+mod hits;
 mod kernel;
 mod mutation;
+mod named;
 mod older;
 mod random;
+mod seats;
 mod silent;
+mod steady;
 #[path = "../support/mod.rs"]
 mod support;
+mod values;
 mod vocabulary;
 
 use std::collections::BTreeMap;
@@ -38,7 +45,7 @@ use kernel::JudgingKernel;
 use older::{NEWEST, OLDER, Version};
 use random::Random;
 use silent::Silent;
-use support::{build, kprobe_test, test};
+use support::{bpf_test, build, kprobe_test, test};
 use vocabulary::Vocabulary;
 
 fn main() {
@@ -51,10 +58,21 @@ fn main() {
             assert_eq!(of(3), of(3));
             assert_ne!(of(3), of(4));
         }),
+        bpf_test(
+            "generated_definitions_fetch_what_the_kernel_s_own_probes_fetch",
+            compare_hits,
+        ),
         kprobe_test(
             "generated_definitions_are_judged_as_the_kernel_judges_them",
             judge_all,
         ),
+        test("what_is_shown_escaped_is_compared_as_its_bytes", || {
+            let shown = "a\\x1b\\n\\\"\\\\\\xff\\u{200e}\u{e9}\\0";
+            assert_eq!(
+                values::unescaped(shown),
+                b"a\x1b\n\"\\\xff\xe2\x80\x8e\xc3\xa9\0"
+            );
+        }),
     ];
     support::run(trials);
 }
@@ -84,6 +102,22 @@ fn count() -> u64 {
         Some(_) => 5000,
         None => 400,
     }
+}
+
+fn compare_hits() {
+    let tracefs = Tracefs::find().expect("tracefs is mounted");
+    let kernel = KernelHere::new(Some(Tracefs::at(tracefs.root())));
+    let words = Vocabulary::of(&kernel, tracefs.root(), files());
+    println!("seed {}", seed());
+    let knowledge = Knowledge {
+        kernel: &Silent(&kernel),
+        files: &FilesHere::new(),
+    };
+    let runs = match std::env::var_os("TRACEBRAID_SOAK") {
+        Some(_) => 20,
+        None => 2,
+    };
+    hits::compare(&words, knowledge, seed(), runs).tell();
 }
 
 /// The kernel's dummy module, where the machine has one for that. Dropped, it is taken out again.
@@ -132,7 +166,9 @@ fn files() -> Vec<(PathBuf, Vec<u64>)> {
     files
 }
 
-struct Tally {
+struct Tally<'a> {
+    words: &'a Vocabulary<'a>,
+    knowledge: Knowledge<'a>,
     version: Version,
     accepted: usize,
     refused: usize,
@@ -157,6 +193,8 @@ fn judge_all() {
         files: &files,
     };
     let mut tally = Tally {
+        words: &words,
+        knowledge,
         version: Version::here(),
         accepted: 0,
         refused: 0,
@@ -181,8 +219,14 @@ fn judge_all() {
     tally.tell();
 }
 
-impl Tally {
+impl Tally<'_> {
     fn compare(&mut self, made: &Made, own: &Answer, theirs: &Answer, definitions: &[Definition]) {
+        let knowledge = self.knowledge;
+        let again = |index: usize, line: &str| {
+            let mut made = made.clone();
+            made.lines[index] = line.to_owned();
+            answer::ours(&made, knowledge).0.verdicts[index].clone()
+        };
         for (index, line) in made.lines.iter().enumerate() {
             let (ours, theirs) = (&*own.verdicts[index], &*theirs.verdicts[index]);
             match theirs {
@@ -197,10 +241,12 @@ impl Tally {
             if !is_same {
                 let plain = |text: &'_ str| text.trim_end_matches(char::is_numeric).to_owned();
                 let it = Disagreement {
+                    words: self.words,
                     line,
                     is_of_listing: false,
                     ours,
                     theirs,
+                    again: &|line| again(index, line),
                 };
                 self.differ(made, &format!("{} | {}", plain(ours), plain(theirs)), &it);
                 // What follows from it differs as well.
@@ -208,12 +254,15 @@ impl Tally {
             }
         }
         let all = made.lines.join("\n");
+        let words = self.words;
         let mut of_listing = |what: &str, ours: &str, theirs: &str| {
             let it = Disagreement {
+                words,
                 line: &all,
                 is_of_listing: true,
                 ours,
                 theirs,
+                again: &|_| String::new(),
             };
             self.differ(made, what, &it);
         };

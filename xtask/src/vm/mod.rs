@@ -374,7 +374,7 @@ fn environment(soak: bool) -> String {
     let mut environment = format!(
         "export TRACEBRAID_REQUIRE=bpf TRACEBRAID_SHORT=1 TRACEBRAID_BUILT={built} TRACEBRAID_MODULE=/vm/dummy.ko\n"
     );
-    if soak {
+    if soak || std::env::var_os("TRACEBRAID_SOAK").is_some() {
         environment.push_str("export TRACEBRAID_SOAK=1\n");
     }
     let seed = std::env::var("TRACEBRAID_SEED").ok();
