@@ -227,7 +227,12 @@ fn main() {
                     ("floating rate", "rate: it is in the vector register xmm1"),
                     (
                         "folded value",
-                        "folded has no code of its own, it is inlined into folds",
+                        "folded has no code of its own, it is inlined into folds at named.c:82 (offset 0x",
+                    ),
+                    (
+                        "trimmed value",
+                        "the compiler has left no trimmed, but trimmed.constprop.0 (a copy for arguments that \
+                         are known), trimmed.isra.0.cold (what of it is rarely run): name these",
                     ),
                     ("order+4 amount", "knows no function that begins at offset"),
                 ],

@@ -31,7 +31,7 @@ fn ask(path: &Path) -> usize {
         }
         let _ = debug_info.function_type(function.address, &code);
     }
-    let _ = debug_info.inlined_into("folded");
+    let _ = debug_info.inlined("folded");
     found
 }
 

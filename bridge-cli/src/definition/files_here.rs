@@ -7,9 +7,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use super::dwarf::DebugInfo;
-use super::knowledge::{Binary, FileTrouble, Files, Type, TypeId, Types, UserParameter};
+use super::dwarf::{DebugInfo, Instance};
+use super::knowledge::{Binary, FileTrouble, Files, Inlined, Type, TypeId, Types, UserParameter};
 use super::rejection::Errno;
+use super::siblings;
 use super::usdt_probe::UsdtSite;
 use crate::glob::Glob;
 use crate::instructions;
@@ -426,10 +427,28 @@ impl Binary for BinaryHere {
         sites.collect()
     }
 
-    fn inlined_into(&self, name: &str) -> Vec<String> {
-        match self.debug_info() {
-            Ok(debug_info) => debug_info.inlined_into(name),
-            Err(_) => Vec::new(),
-        }
+    fn inlined(&self, name: &str) -> Vec<Inlined> {
+        let Ok(debug_info) = self.debug_info() else {
+            return Vec::new();
+        };
+        let offset = |address: u64| {
+            let functions = self.all().0.iter();
+            let mut around =
+                functions.filter(|one| (one.address..one.address + one.size).contains(&address));
+            let around = around.next()?;
+            Some(around.offset + (address - around.address))
+        };
+        let instances = debug_info.inlined(name).into_iter();
+        let instance = |one: Instance| Inlined {
+            caller: one.caller,
+            called_at: one.called_at,
+            offset: one.address.and_then(offset),
+        };
+        instances.map(instance).collect()
+    }
+
+    fn siblings(&self, name: &str) -> Vec<String> {
+        let functions = self.all().0.iter().map(|one| one.symbol.as_str());
+        siblings::of(name, functions)
     }
 }

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use super::btf::AllBtf;
 use super::kernel_text::KernelText;
 use super::knowledge::{EventField, Kernel, Probeable, Prototype, Symbol, Type, TypeId, Types};
+use super::siblings;
 use crate::glob::Glob;
 use crate::nearest;
 use crate::tracefs::Tracefs;
@@ -394,6 +395,10 @@ impl Kernel for KernelHere {
 
     fn similar_functions(&self, name: &str) -> Vec<String> {
         self.similar(name)
+    }
+
+    fn siblings(&self, name: &str) -> Vec<String> {
+        siblings::of(name, self.function_names())
     }
 
     fn matching_functions(&self, pattern: &Glob) -> Vec<String> {

@@ -9,7 +9,7 @@ use super::knowledge::{Kernel, Probeable, Symbol};
 use super::parse::Parse;
 use super::program::Step;
 use super::rejection::{Code, Errno};
-use super::{Definition, Kind, Place, arguments, expand, name, set, text};
+use super::{Definition, Kind, Place, arguments, expand, name, set, siblings, text};
 use crate::nearest;
 
 /// The highest MAXACTIVE.
@@ -187,6 +187,11 @@ pub(super) fn why_not(parse: &mut Parse<'_>, probeable: Probeable) {
 /// Remarks on what resembles a symbol that there is not.
 pub(super) fn unknown(parse: &mut Parse<'_>, symbol: &str) {
     let name = symbol.split_once(':').map_or(symbol, |(_, name)| name);
+    let siblings = parse.kernel.siblings(name);
+    if let Some(remark) = siblings::remark(name, &siblings) {
+        parse.remark(remark);
+        return;
+    }
     let near = parse.kernel.similar_functions(name);
     if let Some(suggestion) = nearest::suggestion(&near) {
         parse.remark(format!("there is no kernel function {name}: {suggestion}"));

@@ -163,6 +163,10 @@ pub trait Kernel: Types {
     }
     /// Names of functions that resemble this one, the nearest first.
     fn similar_functions(&self, name: &str) -> Vec<String>;
+    /// What the compiler made of a function of this name: symbols of its parts and copies (`NAME.isra.0`).
+    fn siblings(&self, _name: &str) -> Vec<String> {
+        Vec::new()
+    }
     /// Functions that a pattern matches, in order.
     fn matching_functions(&self, pattern: &crate::glob::Glob) -> Vec<String>;
 }
@@ -204,8 +208,21 @@ pub trait Binary {
         provider: &crate::glob::Glob,
         name: &crate::glob::Glob,
     ) -> Vec<super::usdt_probe::UsdtSite>;
-    /// Where a function of this name was inlined into, if it has no code of its own.
-    fn inlined_into(&self, name: &str) -> Vec<String>;
+    /// Where a function of this name was inlined.
+    fn inlined(&self, name: &str) -> Vec<Inlined>;
+    /// What the compiler made of a function of this name: symbols of its parts and copies (`NAME.isra.0`).
+    fn siblings(&self, name: &str) -> Vec<String>;
+}
+
+/// A place where a function's code stands inside another function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inlined {
+    /// The other function.
+    pub caller: String,
+    /// File and line of the call that there is in the source, where that is known.
+    pub called_at: Option<(String, u64)>,
+    /// Bytes from the beginning of the file, where that is known.
+    pub offset: Option<u64>,
 }
 
 /// A parameter of a user function at its entry.

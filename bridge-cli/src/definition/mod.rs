@@ -37,6 +37,7 @@ pub mod program;
 pub mod rejection;
 pub mod set;
 mod short;
+mod siblings;
 mod text;
 pub mod usdt_probe;
 mod user_probe;

@@ -10,10 +10,10 @@
 use std::rc::Rc;
 
 use super::by_user_name::UserFunction;
-use super::knowledge::{Binary, FileTrouble, Files};
+use super::knowledge::{Binary, FileTrouble, Files, Inlined};
 use super::parse::Parse;
 use super::rejection::{Code, Errno};
-use super::{Definition, Kind, Place, arguments, expand, name, set, text};
+use super::{Definition, Kind, Place, arguments, expand, name, set, siblings, text};
 use crate::nearest;
 
 /// Reads a definition; `None`: it is of another kind. The binary is what `words[1]` names; the caller
@@ -265,12 +265,15 @@ fn symbol_in(
                 ));
                 return parse.fail(base, Code::NoSuchSymbol, Errno::Enoent);
             }
-            let callers = binary.inlined_into(symbol);
-            if !callers.is_empty() {
-                parse.remark(format!(
-                    "{symbol} has no code of its own, it is inlined into {}",
-                    callers.join(", ")
-                ));
+            let inlined = binary.inlined(symbol);
+            let siblings = siblings::remark(symbol, &binary.siblings(symbol));
+            if let Some(remark) = inlined_remark(symbol, &inlined) {
+                parse.remark(remark);
+            }
+            if let Some(siblings) = &siblings {
+                parse.remark(siblings.clone());
+            }
+            if !inlined.is_empty() || siblings.is_some() {
                 return parse.fail(base, Code::NoSuchSymbol, Errno::Enoent);
             }
             let libraries = binary.libraries_with(symbol);
@@ -294,4 +297,34 @@ fn symbol_in(
             parse.fail(base, Code::AmbiguousSymbol, Errno::Einval)
         }
     }
+}
+
+/// Instances that are named.
+const NAMED: usize = 8;
+
+/// Where the code of a function is that has none of its own; an offset can be probed.
+fn inlined_remark(name: &str, inlined: &[Inlined]) -> Option<String> {
+    if inlined.is_empty() {
+        return None;
+    }
+    let one = |one: &Inlined| {
+        let mut text = one.caller.clone();
+        if let Some((file, line)) = &one.called_at {
+            text.push_str(&format!(" at {file}:{line}"));
+        }
+        if let Some(offset) = one.offset {
+            text.push_str(&format!(" (offset {offset:#x})"));
+        }
+        text
+    };
+    let mut named: Vec<String> = inlined.iter().map(one).collect();
+    named.dedup();
+    if let Some(more @ 1..) = named.len().checked_sub(NAMED) {
+        named.truncate(NAMED);
+        named.push(format!("{more} more"));
+    }
+    Some(format!(
+        "{name} has no code of its own, it is inlined into {}",
+        named.join(", ")
+    ))
 }

@@ -79,11 +79,8 @@ pub(crate) fn compare(
         let ran = batch.attach(&mut compared);
         batch.enable(false);
         batch.compare(&ran, &mut compared);
-        println!(
-            "run {}: {} definitions so far",
-            run + 1,
-            compared.definitions
-        );
+        let (definitions, wrong) = (compared.definitions, compared.wrong.len());
+        println!("run {run}: {definitions} definitions so far, {wrong} differ");
     }
     compared
 }

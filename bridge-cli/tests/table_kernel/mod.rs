@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use bridge::definition::knowledge::{
-    Binary, EventField, FileTrouble, Files, Kernel, Member, Probeable, Prototype, Symbol, Type,
-    TypeId, Types, UserParameter,
+    Binary, EventField, FileTrouble, Files, Inlined, Kernel, Member, Probeable, Prototype, Symbol,
+    Type, TypeId, Types, UserParameter,
 };
 use bridge::definition::usdt_probe::UsdtSite;
 use bridge::glob::Glob;
@@ -334,7 +334,11 @@ impl Binary for TableBinary {
         Vec::new()
     }
 
-    fn inlined_into(&self, _name: &str) -> Vec<String> {
+    fn inlined(&self, _name: &str) -> Vec<Inlined> {
+        Vec::new()
+    }
+
+    fn siblings(&self, _name: &str) -> Vec<String> {
         Vec::new()
     }
 }

@@ -104,3 +104,17 @@ int main(int argc, char **argv)
 	}
 	return 0;
 }
+
+/* As compilers call what they make of a function. */
+int trimmed_copy(int value) __asm__("trimmed.constprop.0");
+int trimmed_part(int value) __asm__("trimmed.isra.0.cold");
+
+__attribute__((noipa)) int trimmed_copy(int value)
+{
+	return value + 1;
+}
+
+__attribute__((noipa)) int trimmed_part(int value)
+{
+	return value + 2;
+}

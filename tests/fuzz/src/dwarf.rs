@@ -73,7 +73,7 @@ pub fn check(data: &[u8]) {
                     u64::from_le_bytes(address.try_into().expect("eight bytes")),
                 );
             }
-            let _ = debug_info.inlined_into("folded");
+            let _ = debug_info.inlined("folded");
         }
     });
 }

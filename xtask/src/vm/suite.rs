@@ -245,7 +245,7 @@ pub(crate) const SUITE: &[Row] = &[
     Row::test("bridge-cli", "attach_functions"),
     Row::test("bridge-cli", "attach_events"),
     Row::test("bridge-cli", "attach_returns"),
-    Row::test("bridge-cli", "definition_judge").limit(2400),
+    Row::test("bridge-cli", "definition_judge").limit(3600),
     Row::test("bridge-cli", "attach_module"),
     Row::test("bridge-cli", "kernel_hits"),
     Row::test("bridge-cli", "kernel_stacks"),

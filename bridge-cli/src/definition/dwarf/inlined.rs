@@ -1,17 +1,25 @@
-//! Functions that have no code of their own: inlined into their callers.
+//! Functions that have no code of their own: where they were inlined into their callers.
 
 use gimli::{AttributeValue, constants as dw};
 
 use super::{DebugInfo, Found};
 use crate::definition::knowledge::TypeId;
 
-/// Callers that are named.
-const NAMED: usize = 5;
+/// A place where a function's code stands inside another function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instance {
+    /// The other function, by the name of its code.
+    pub caller: String,
+    /// File and line of the call that there is in the source.
+    pub called_at: Option<(String, u64)>,
+    /// The address of the first instruction, as the file's tables count.
+    pub address: Option<u64>,
+}
 
 impl DebugInfo {
-    /// The functions that a function of this name was inlined into, by the names of their code; empty where
-    /// there is none of this name, or it has code.
-    pub fn inlined_into(&self, name: &str) -> Vec<String> {
+    /// Where a function of this name was inlined, in the order of the debug information; empty where there is none
+    /// of this name, or it was inlined nowhere.
+    pub fn inlined(&self, name: &str) -> Vec<Instance> {
         // The last part of a path, which is how Rust and C++ name an entry.
         let last = name.rsplit("::").next().unwrap_or(name);
         let mut wanted: Vec<TypeId> = Vec::new();
@@ -30,7 +38,7 @@ impl DebugInfo {
         if wanted.is_empty() {
             return Vec::new();
         }
-        let mut callers: Vec<String> = Vec::new();
+        let mut instances: Vec<Instance> = Vec::new();
         // The function that the entries belong to which follow it.
         let mut around: Option<Found> = None;
         self.each(|found| match found.entry.tag() {
@@ -38,19 +46,53 @@ impl DebugInfo {
             dw::DW_TAG_inlined_subroutine => {
                 let of = self.reference(found, dw::DW_AT_abstract_origin);
                 let is_it = of.is_some_and(|of| wanted.contains(&of));
+                let has_code = |caller: &Found| {
+                    [dw::DW_AT_low_pc, dw::DW_AT_ranges]
+                        .iter()
+                        .any(|&code| caller.entry.attr(code).is_some())
+                };
                 if is_it
-                    && callers.len() < NAMED
-                    && let Some(caller) = &around
-                    && caller.entry.attr(dw::DW_AT_low_pc).is_some()
+                    && let Some(caller) = around.as_ref().filter(|caller| has_code(caller))
                     && let Some(name) = self.linkage_name(caller).or_else(|| self.name(caller))
-                    && !callers.contains(&name)
                 {
-                    callers.push(name);
+                    instances.push(Instance {
+                        caller: name,
+                        called_at: self.called_at(found),
+                        address: self.first_address(found),
+                    });
                 }
             }
             _ => {}
         });
-        callers
+        instances
+    }
+
+    /// The call that an inlined function's code stands for.
+    fn called_at(&self, of: &Found) -> Option<(String, u64)> {
+        let number = |name| match of.entry.attr_value(name)? {
+            AttributeValue::FileIndex(number) => Some(number),
+            value => value.udata_value(),
+        };
+        let line = number(dw::DW_AT_call_line)?;
+        let header = of.unit.line_program.as_ref()?.header();
+        let file = header.file(number(dw::DW_AT_call_file)?)?;
+        let dwarf = self.dwarf(of.is_shared);
+        let path = dwarf.attr_string(&of.unit, file.path_name()).ok()?;
+        Some((crate::target::text_of(path.bytes()), line))
+    }
+
+    fn first_address(&self, of: &Found) -> Option<u64> {
+        let dwarf = self.dwarf(of.is_shared);
+        let entry = of.entry.attr_value(dw::DW_AT_entry_pc);
+        if let Some(address) = entry.and_then(|value| dwarf.attr_address(&of.unit, value).ok()?) {
+            return Some(address);
+        }
+        let mut ranges = dwarf.die_ranges(&of.unit, &of.entry).ok()?;
+        let mut first: Option<u64> = None;
+        while let Ok(Some(range)) = ranges.next() {
+            first = Some(first.map_or(range.begin, |first| first.min(range.begin)));
+        }
+        first
     }
 
     /// The name of a function's symbol, readable where it is mangled.

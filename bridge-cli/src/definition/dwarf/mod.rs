@@ -26,6 +26,7 @@ use super::knowledge::TypeId;
 use crate::target::{Binary, DebugSections};
 
 pub use entry::{FunctionType, Listed};
+pub use inlined::Instance;
 
 type Reader = gimli::EndianRcSlice<LittleEndian>;
 type Dwarf = gimli::Dwarf<Reader>;
