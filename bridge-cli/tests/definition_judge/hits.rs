@@ -312,7 +312,7 @@ impl Compared {
         // where they are of both kinds, which have code of their own since 6.14.
         let is_unknown = |address: &str| address.contains("[unknown/kretprobe'd]");
         let is_known = is_unknown(theirs)
-            || is_unknown(ours) && Version::here() >= Version(6, 14)
+            || is_unknown(ours) && definition.is_return
             || ["arch_rethook_trampoline", "return_to_handler"]
                 .iter()
                 .any(|trampoline| ours.contains(trampoline))

@@ -46,7 +46,9 @@ const KNOWN: &[Known] = &[
         reason: "an entry of the stack that cannot be read is <fault>; the kernel says 0",
         is_it: |it| {
             let is_of_stack = matches!(it.argument.program.steps(), [Step::Stack(_), ..]);
-            it.ours == "<fault>" && is_of_stack && ["0", "0x0", "'\0'"].contains(&it.theirs)
+            it.ours == "<fault>"
+                && is_of_stack
+                && ["0", "0x0", "'\0'", "\"0x0\""].contains(&it.theirs)
         },
     },
     Known {
@@ -76,6 +78,14 @@ const KNOWN: &[Known] = &[
                 .replace("\"\"", "(fault)")
                 .replace("<fault>", "(fault)");
             Version::here() < NEWEST && it.argument.value.is_text() && shown == it.theirs
+        },
+    },
+    Known {
+        reason: "@+OFFSET is read in Linux 6.1 too; its own user probes print 0 or (fault)",
+        is_it: |it| {
+            let is_by_offset = matches!(it.argument.program.steps(), [Step::FileOffset(_), ..]);
+            let is_nothing = |text: &str| ["(fault)", "0", "0x0", "'\0'"].contains(&text);
+            Version::here() < Version(6, 12) && is_by_offset && is_nothing(it.theirs)
         },
     },
     Known {
