@@ -1,4 +1,4 @@
-//! What the programs and the bridge share, as `bpf/abi.h` says it in C.
+//! What the programs and the bridge share, as `bpf/abi.h` and `bpf/scratch.h` say it in C.
 //!
 //! The layouts are asserted on both sides when they are compiled. Only plain integers stand here, so
 //! every pattern of bytes is a value and every value has no padding: [`Plain`] rests on that.
@@ -72,6 +72,16 @@ pub(crate) const TEXT_NO_ROOM: u32 = 4;
 
 pub(crate) const FILTER_ROOM: usize = 4096;
 pub(crate) const FILTER_MARK: i32 = 0x7ab1_e5f0;
+/// Of `struct solo_ring`: where positions are, and where the data.
+pub(crate) const SOLO_READ: usize = 0;
+pub(crate) const SOLO_BEGUN: usize = 64;
+pub(crate) const SOLO_DONE: usize = 72;
+pub(crate) const SOLO_DATA: usize = 4096;
+/// Bytes behind its data.
+pub(crate) const SOLO_MORE: usize = 12288;
+
+pub(crate) const FETCH_CODE_ROOM: usize = 4096;
+pub(crate) const FETCH_CODE_MARK: i32 = 0x7ab1_e5f1;
 pub(crate) const PATTERN: usize = 256;
 pub(crate) const TEXT_ENDS_IN_NUL: i32 = 0x4000_0000;
 
@@ -102,7 +112,7 @@ pub(crate) unsafe trait Plain: Copy {
 macro_rules! plain {
     ($($(#[$doc:meta])* struct $name:ident ($size:expr) { $($field:ident: $type:ty,)* })*) => {$(
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(C)]
         pub(crate) struct $name { $(pub(crate) $field: $type,)* }
         // SAFETY: integers and arrays of integers; the assertion below leaves no room for padding.
@@ -113,7 +123,7 @@ macro_rules! plain {
 }
 
 plain! {
-    struct Settings(88 + 4 * EVENTS + CPUS / 8) {
+    struct Settings(96 + 4 * EVENTS + CPUS / 8) {
         entries: u32,
         string_limit: u32,
         text_bytes: u32,
@@ -132,7 +142,9 @@ plain! {
         count_only: u32,
         filters: u32,
         keeps: u32,
-        reserved: u32,
+        keeps_registers: u32,
+        asks_function: u32,
+        solo_bytes: u32,
         cgroup_level: u32,
         cgroup: u64,
         kernel_entry: [u32; EVENTS],
@@ -163,7 +175,7 @@ plain! {
         length: u32,
         words: [u64; PATTERN],
     }
-    struct Location(16) {
+    struct Location(20) {
         entry: u32,
         next: u32,
         first_place: u32,
@@ -171,6 +183,7 @@ plain! {
         words: u8,
         texts: u8,
         keeps: u8,
+        code: u32,
     }
     struct Place(16) {
         displacement: i64,
@@ -199,13 +212,19 @@ pub(crate) mod record {
     pub(crate) const TASK: usize = 32;
     pub(crate) const TEXT_HEAD: usize = 16;
     pub(crate) const STACK: usize = 40;
+    /// Where in `struct scratch` the bytes of outputs are told, the registers are, the value of a fetch program,
+    /// and whether it was read.
+    pub(crate) const SCRATCH_USED: usize = 4;
+    pub(crate) const SCRATCH_REGISTERS: usize = 32;
+    pub(crate) const SCRATCH_VALUE: usize = SCRATCH_REGISTERS + 8 * super::REGISTERS;
+    pub(crate) const SCRATCH_FAILED: usize = SCRATCH_VALUE + 24;
     /// Where in `struct scratch` the header of the record is.
-    pub(crate) const SCRATCH_RECORD: usize = 120 + 8 * super::KEPT + 8 * super::REGISTERS;
+    pub(crate) const SCRATCH_RECORD: usize = 128 + 8 * super::KEPT + 8 * super::REGISTERS;
     /// Where the words behind the record are, of which its `valid` tells.
     pub(crate) const SCRATCH_WORDS: usize = SCRATCH_RECORD + HEADER + 16;
     /// Where the heads of texts are.
     pub(crate) const SCRATCH_HEADS: usize = SCRATCH_WORDS + 8 * super::WORDS;
     /// `struct scratch` without the text behind it.
     pub(crate) const SCRATCH: usize =
-        176 + 8 * super::KEPT + 8 * super::REGISTERS + 8 * super::WORDS + 16 * super::TEXTS;
+        240 + 8 * super::KEPT + 8 * super::REGISTERS + 8 * super::WORDS + 16 * super::TEXTS;
 }

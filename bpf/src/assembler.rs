@@ -1,4 +1,4 @@
-//! BPF instructions, put one behind the other: the few that filters need. Jumps go forward, to labels that
+//! BPF instructions, put one behind the other: the few that filters and fetch programs need. Jumps go forward, to labels that
 //! are placed later.
 
 use libbpf_rs::libbpf_sys::bpf_insn;
@@ -40,6 +40,8 @@ pub(crate) enum When {
 const ALU64: u8 = 0x07;
 const JUMP: u8 = 0x05;
 const LOAD: u8 = 0x61;
+const STORE_NUMBER: u8 = 0x62;
+const STORE: u8 = 0x63;
 const REGISTER: u8 = 0x08;
 const MOVE_32: u8 = 0xb4;
 const CALL: u8 = 0x85;
@@ -59,8 +61,8 @@ pub(crate) struct Assembler {
     places: Vec<Option<usize>>,
     /// Jumps, and where they go.
     jumps: Vec<(usize, Label)>,
-    /// Calls of the one function beside them.
-    calls: Vec<usize>,
+    /// Calls of functions beside them, and which.
+    calls: Vec<(usize, usize)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -122,13 +124,17 @@ impl Assembler {
 
     /// `to` becomes the 1, 2, 4 or 8 bytes at `from` + offset.
     pub(crate) fn load(&mut self, to: Reg, from: Reg, offset: i16, bytes: u8) {
-        let size = match bytes {
-            1 => 0x10,
-            2 => 0x08,
-            4 => 0x00,
-            _ => 0x18,
-        };
-        self.push(LOAD | size, to, from, offset, 0);
+        self.push(LOAD | width(bytes), to, from, offset, 0);
+    }
+
+    /// The 4 or 8 bytes at `to` + offset become those of `from`.
+    pub(crate) fn store(&mut self, to: Reg, offset: i16, from: Reg, bytes: u8) {
+        self.push(STORE | width(bytes), to, from, offset, 0);
+    }
+
+    /// The 4 or 8 bytes at `to` + offset become a number.
+    pub(crate) fn store_number(&mut self, to: Reg, offset: i16, number: i32, bytes: u8) {
+        self.push(STORE_NUMBER | width(bytes), to, Reg(0), offset, number);
     }
 
     pub(crate) fn jump(&mut self, label: Label) {
@@ -151,28 +157,57 @@ impl Assembler {
         self.push(CALL, Reg(0), Reg(0), 0, number);
     }
 
-    /// Calls the function beside them.
-    pub(crate) fn call(&mut self) {
-        self.calls.push(self.code.len());
+    /// Calls a function of those beside them.
+    pub(crate) fn call(&mut self, function: usize) {
+        self.calls.push((self.code.len(), function));
         self.push(CALL, Reg(0), Reg(OWN_FUNCTION), 0, 0);
+    }
+
+    /// To the label of the number that a register holds, by halves; numbers ascend.
+    pub(crate) fn choose(&mut self, register: Reg, ways: &[(u32, Label)], otherwise: Label) {
+        match ways {
+            [] => {}
+            [(number, way)] => {
+                self.jump_if_number(When::Equal, register, *number as i32, *way);
+                self.jump(otherwise);
+            }
+            several => {
+                let (low, high) = several.split_at(several.len() / 2);
+                let upper = self.label();
+                self.jump_if_number(When::AtLeast, register, high[0].0 as i32, upper);
+                self.choose(register, low, otherwise);
+                self.place(upper);
+                self.choose(register, high, otherwise);
+            }
+        }
     }
 
     pub(crate) fn exit(&mut self) {
         self.push(EXIT, Reg(0), Reg(0), 0, 0);
     }
 
-    /// The bytes. `function` is where the function that is called stands, counted from the first
+    /// The bytes. `functions` are where the functions that are called stand, counted from the first
     /// instruction. `None` where a jump is too far.
-    pub(crate) fn finish(&self, function: i32) -> Option<Vec<u8>> {
+    pub(crate) fn finish(&self, functions: &[i32]) -> Option<Vec<u8>> {
         let mut code = self.code.clone();
         for &(at, label) in &self.jumps {
             let to = self.places[label.0]?;
             code[at].offset = i16::try_from(to as i64 - at as i64 - 1).ok()?;
         }
-        for &at in &self.calls {
-            code[at].immediate = function.checked_sub(at as i32 + 1)?;
+        for &(at, function) in &self.calls {
+            code[at].immediate = functions.get(function)?.checked_sub(at as i32 + 1)?;
         }
         Some(code.iter().flat_map(|it| it.bytes()).collect())
+    }
+}
+
+/// Of what is loaded and stored.
+fn width(bytes: u8) -> u8 {
+    match bytes {
+        1 => 0x10,
+        2 => 0x08,
+        4 => 0x00,
+        _ => 0x18,
     }
 }
 

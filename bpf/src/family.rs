@@ -17,6 +17,7 @@ use crate::attach::raw;
 use crate::error::{Error, ErrorKind, Result};
 use crate::load::{self, Object};
 use crate::maps;
+use crate::plan::Code;
 
 /// How many processes a family can have at a time.
 const MEMBERS: u32 = 16 * 1024;
@@ -44,7 +45,14 @@ impl Family {
         ]);
         let names = ["family_fork", "family_free"];
         let tracepoints = [c"sched_process_fork", c"sched_process_free"];
-        let mut programs = load::with(Object::Family, &names, 0, &shared, &BTreeMap::new(), None)?;
+        let mut programs = load::with(
+            Object::Family,
+            &names,
+            0,
+            &shared,
+            &BTreeMap::new(),
+            &Code::default(),
+        )?;
         let mut family = Family {
             processes,
             left_out,

@@ -53,12 +53,13 @@
 //!
 //! `spec`, `hit_filter` and `record` build without clang (`default-features = false`). `plan` turns a spec
 //! into what the kernel side knows: numbered entries, locations, places of arguments. `filter_code` makes
-//! instructions of filters, with `assembler`. `maps` and `load` make the maps and load the programs of
-//! `bpf/*.bpf.c`, `mechanism` chooses how a kernel function is reached, `attach/` links them (by `kernel`'s
-//! links, else by a `perf_event`), `ring` and `counters` read what they write, `decode` makes records of it.
-//! `cost` asks what programs took, `misses` what they were kept from. `family` keeps the set of processes
-//! where children are followed, `mappings` knows what processes map. `bpf/abi.h` is the only thing that C and
-//! Rust share.
+//! instructions of filters and `fetch_code` of what definitions fetch, with `assembler`; they stand in a `room`
+//! of their object. `maps` and `load` make the maps and load the programs of `bpf/*.bpf.c`, `mechanism` chooses
+//! how a kernel function is reached, `attach/` links them (by `kernel`'s links, else by a `perf_event`), `ring`,
+//! `solo_ring` (of tracepoints) and `counters` read what they write, `cpu_rings` makes one stream of a CPU's
+//! rings, `decode` makes records of it. `cost` asks
+//! what programs took, `misses` what they were kept from. `family` keeps the set of processes where children are
+//! followed, `mappings` knows what processes map. `bpf/abi.h` and `bpf/scratch.h` are all that C and Rust share.
 //! [`capability`] knows what this machine allows.
 
 pub mod hit_filter;
@@ -78,6 +79,8 @@ mod cost;
 #[cfg(feature = "load")]
 mod counters;
 #[cfg(feature = "load")]
+mod cpu_rings;
+#[cfg(feature = "load")]
 mod cpus;
 #[cfg(feature = "load")]
 mod decode;
@@ -85,6 +88,10 @@ mod decode;
 mod error;
 #[cfg(feature = "load")]
 mod family;
+#[cfg(feature = "load")]
+mod fetch_code;
+#[cfg(feature = "load")]
+mod fetching;
 #[cfg(feature = "load")]
 mod filter_code;
 #[cfg(feature = "load")]
@@ -112,7 +119,11 @@ mod rights;
 #[cfg(feature = "load")]
 mod ring;
 #[cfg(feature = "load")]
+mod room;
+#[cfg(feature = "load")]
 mod session;
+#[cfg(feature = "load")]
+mod solo_ring;
 #[cfg(feature = "load")]
 mod stacks;
 
@@ -122,6 +133,8 @@ pub use cost::{Cost, Metering};
 pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "load")]
 pub use family::Family;
+#[cfg(feature = "load")]
+pub use fetching::{FetchBy, Fetching};
 #[cfg(feature = "load")]
 pub use mechanism::{Chosen, Mechanism};
 #[cfg(feature = "load")]

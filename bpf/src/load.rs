@@ -13,9 +13,11 @@ use libbpf_rs::{MapHandle, ObjectBuilder, OpenObject, PrintLevel};
 
 use crate::capability;
 use crate::error::{Error, ErrorKind, Result};
-use crate::filter_code::{FilterCode, Values};
+use crate::fetch_code::Registers;
+use crate::filter_code::Values;
 use crate::kernel::Blueprint;
 use crate::maps::Maps;
+use crate::plan::Code;
 use crate::rights;
 
 /// A loaded program.
@@ -64,6 +66,21 @@ impl Object {
         }
     }
 
+    /// Where the code of its fetch programs finds registers; `None` where it has none.
+    fn registers(self) -> Option<Registers> {
+        match self {
+            Object::Usdt | Object::Kprobe => Some(Registers::Context),
+            Object::KprobeMulti | Object::Fentry | Object::Arguments | Object::Event => {
+                Some(Registers::Scratch)
+            }
+            Object::Tracepoint
+            | Object::Sched
+            | Object::Process
+            | Object::Family
+            | Object::Syscalls => None,
+        }
+    }
+
     /// Where its filters find values; `None` where it has none.
     fn values(self) -> Option<Values> {
         match self {
@@ -80,21 +97,20 @@ impl Object {
     }
 }
 
-/// Loads the named programs of an object, and that many more copies of each, with the session's filters.
+/// Loads the named programs of an object, and that many more copies of each, with the session's code.
 pub(crate) fn programs(
     object: Object,
     names: &[&str],
     copies: usize,
     maps: &Maps,
 ) -> Result<BTreeMap<String, Program>> {
-    let filters = maps.filters.as_ref();
     with(
         object,
         names,
         copies,
         &maps.shared,
         &maps.constants,
-        filters,
+        &maps.code,
     )
 }
 
@@ -109,19 +125,16 @@ pub(crate) fn take(programs: &mut BTreeMap<String, Program>, name: &str) -> Resu
 type Shared = BTreeMap<&'static str, MapHandle>;
 type Constants = BTreeMap<&'static str, Vec<u8>>;
 
-/// The same with these maps and constants, by name, and these filters.
+/// The same with these maps and constants, by name, and this code.
 pub(crate) fn with(
     object: Object,
     names: &[&str],
     copies: usize,
     shared: &Shared,
     constants: &Constants,
-    filters: Option<&FilterCode>,
+    code: &Code,
 ) -> Result<BTreeMap<String, Program>> {
-    let messages = Messages::listen();
-    let open = open(object, names, (shared, constants), filters, &messages)?;
-    let refused = |error| refused_load(&what(names), error, &messages.take());
-    let object = open.load().map_err(refused)?;
+    let object = load(object, names, (shared, constants), code, |_| Ok(()))?;
     let mut loaded = BTreeMap::new();
     for program in object.progs() {
         let name = program.name().to_string_lossy().into_owned();
@@ -153,19 +166,14 @@ pub(crate) fn trampolines(
     functions: &[u32],
     maps: &Maps,
 ) -> Result<Vec<std::io::Result<OwnedFd>>> {
-    let messages = Messages::listen();
-    let filters = maps.filters.as_ref();
-    let maps = (&maps.shared, &maps.constants);
-    let mut open = open(Object::Fentry, &[name], maps, filters, &messages)?;
-    let refused = |error| refused_load(&what(&[name]), error, &messages.take());
-    for mut program in open.progs_mut() {
-        if program.name() == name {
-            program
-                .set_attach_target(0, Some(template.to_owned()))
-                .map_err(refused)?;
-        }
-    }
-    let object = open.load().map_err(refused)?;
+    let (shared, code) = ((&maps.shared, &maps.constants), &maps.code);
+    let object = load(Object::Fentry, &[name], shared, code, |open| {
+        let mut programs = open.progs_mut();
+        let program = programs.find(|program| program.name() == name);
+        program.map_or(Ok(()), |mut program| {
+            program.set_attach_target(0, Some(template.to_owned()))
+        })
+    })?;
     let program = object
         .progs()
         .find(|program| program.name() == name)
@@ -179,18 +187,63 @@ fn what(names: &[&str]) -> String {
     format!("the BPF programs {}", names.join(", "))
 }
 
-/// Opens an object: with the session's maps, constants and filters, and of its programs only the named ones.
+/// Opens an object, prepares it and loads it. Where the kernel refuses it with the code of fetch programs, their
+/// steps are followed.
+fn load(
+    object: Object,
+    names: &[&str],
+    (shared, constants): (&Shared, &Constants),
+    code: &Code,
+    prepare: impl Fn(&mut OpenObject) -> libbpf_rs::Result<()>,
+) -> Result<libbpf_rs::Object> {
+    let messages = Messages::listen();
+    let once = |code: &Code| {
+        let mut constants = constants.clone();
+        let has_code = u32::from(code.programs.is_some());
+        constants.insert(".rodata.fetch_code", has_code.to_ne_bytes().to_vec());
+        let mut open = open(object, names, (shared, &constants), code, &messages)?;
+        let loaded = prepare(&mut open).and_then(|()| open.load());
+        loaded.map_err(|error| refused_load(&what(names), error, &messages.take()))
+    };
+    match once(code) {
+        Err(error)
+            if *error.kind() == ErrorKind::Load
+                && code.programs.is_some()
+                && object.registers().is_some() =>
+        {
+            let loaded = once(&Code {
+                programs: None,
+                ..code.clone()
+            })?;
+            // Of several objects one is enough.
+            let _ = code.refused.set(last_word(&error));
+            Ok(loaded)
+        }
+        other => other,
+    }
+}
+
+/// Of a refusal.
+fn last_word(error: &Error) -> String {
+    let text = error.to_string();
+    text.lines().last().unwrap_or_default().trim().to_owned()
+}
+
+/// Opens an object: with the session's maps, constants and code, and of its programs only the named ones.
 fn open(
     object: Object,
     names: &[&str],
     (shared, constants): (&Shared, &Constants),
-    filters: Option<&FilterCode>,
+    code: &Code,
     messages: &Messages,
 ) -> Result<OpenObject> {
     let refused = |error| refused_load(&what(names), error, &messages.take());
     let mut image = object.image().to_vec();
-    if let (Some(filters), Some(values)) = (filters, object.values()) {
+    if let (Some(filters), Some(values)) = (&code.filters, object.values()) {
         filters.write_into(&mut image, values)?;
+    }
+    if let (Some(programs), Some(registers)) = (&code.programs, object.registers()) {
+        programs.write_into(&mut image, registers)?;
     }
     let mut open = ObjectBuilder::default()
         .open_memory(&image)

@@ -13,22 +13,24 @@ use crate::counters::Counters;
 use crate::cpus;
 use crate::error::{Error, ErrorKind, Result};
 use crate::family::Family;
-use crate::filter_code::FilterCode;
-use crate::plan::Plan;
+use crate::plan::{Code, Plan};
 use crate::registers;
 use crate::rights;
+use crate::solo_ring::SoloRing;
 use crate::spec::Filter;
 
 /// The maps of a session.
 pub(crate) struct Maps {
     /// Online CPUs and their rings.
     pub(crate) rings: Vec<(u32, MapHandle)>,
+    /// One of each CPU up to the last that is online, and the bytes of data in each.
+    pub(crate) solo_rings: Option<(MapHandle, usize)>,
     pub(crate) counters: MapHandle,
     pub(crate) cpus: u32,
     pub(crate) shared: BTreeMap<&'static str, MapHandle>,
     pub(crate) constants: BTreeMap<&'static str, Vec<u8>>,
-    /// What programs are told of the entries' filters, if any has one.
-    pub(crate) filters: Option<FilterCode>,
+    /// What is written into the programs.
+    pub(crate) code: Code,
 }
 
 impl Maps {
@@ -43,7 +45,7 @@ impl Maps {
                     "ring",
                     0,
                     0,
-                    plan.ring_bytes as u32,
+                    plan.shared_bytes() as u32,
                     &none,
                 )?;
                 Ok((cpu, ring))
@@ -114,12 +116,13 @@ impl Maps {
                 ),
             ]),
             constants: BTreeMap::new(),
-            filters: plan.filters.clone(),
+            code: plan.code.clone(),
             rings,
+            solo_rings: None,
             counters,
             cpus,
         };
-        if let Some(filters) = &plan.filters {
+        if let Some(filters) = &plan.code.filters {
             maps.shared
                 .insert("text_tests", table("text_tests", &filters.texts)?);
         }
@@ -144,6 +147,19 @@ impl Maps {
                 &none,
             )?;
             maps.shared.insert("scratch_slots", slots);
+        }
+        if let Some(data) = plan.solo_bytes() {
+            let last = maps.rings.iter().map(|&(cpu, _)| cpu).max();
+            let rings = create(
+                MapType::Array,
+                "solo_rings",
+                4,
+                SoloRing::bytes(data) as u32,
+                last.map_or(1, |last| last + 1),
+                &mapped,
+            )?;
+            maps.shared.insert("solo_rings", handle(&rings)?);
+            maps.solo_rings = Some((rings, data));
         }
         let mut settings = settings(plan, filter, entries, text_bytes, scratch_slots);
         settings.count_only = plan.count_only.into();
@@ -195,19 +211,29 @@ fn settings(
         single_process: single,
         filter_processes: (!filter.processes.is_empty()).into(),
         filter_threads: (!filter.threads.is_empty()).into(),
-        filter_excluded: (!filter.exclude.is_empty()).into(),
+        filter_excluded: excludes(filter).into(),
         filter_cpus: (!filter.cpus.is_empty()).into(),
         kernel_events_of_all: filter.kernel_events_of_all.into(),
         exit_tells_last: exit_tells_last.into(),
         fetch_room: plan.fetch_room as u32,
         count_only: 0,
-        filters: plan.filters.is_some().into(),
+        filters: plan.code.filters.is_some().into(),
         keeps: plan.keeps().into(),
-        reserved: 0,
+        keeps_registers: plan.keeps_registers().into(),
+        asks_function: plan.asks_function().into(),
+        solo_bytes: plan.solo_bytes().unwrap_or(0) as u32,
         cgroup: filter.cgroup.map_or(0, |cgroup| cgroup.number),
         cgroup_level: filter.cgroup.map_or(0, |cgroup| cgroup.level),
         kernel_entry: plan.typed,
         cpu_mask,
+    }
+}
+
+/// Whether it must be looked up who is left out: it need not where one process is wanted that is not.
+fn excludes(filter: &Filter) -> bool {
+    match filter.processes[..] {
+        [process] if !filter.kernel_events_of_all => filter.exclude.contains(&process),
+        _ => !filter.exclude.is_empty(),
     }
 }
 

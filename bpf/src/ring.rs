@@ -20,7 +20,7 @@ const HEADER: usize = 8;
 
 /// How long a drain waits for a record that is reserved and not yet submitted. Programs neither fault
 /// nor sleep in between, but before 6.10 one can be preempted there.
-const PATIENCE: Duration = Duration::from_millis(20);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 pub(crate) struct Ring {

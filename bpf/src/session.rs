@@ -10,9 +10,11 @@ use crate::attach::{arguments, event, function, raw, tracepoint, user};
 use crate::capability;
 use crate::cost::{Cost, Meter};
 use crate::counters::Counters;
+use crate::cpu_rings::CpuRings;
 use crate::decode::decode;
 use crate::error::{Error, ErrorKind, Result};
 use crate::family::Family;
+use crate::fetching::{FetchBy, Fetching};
 use crate::kernel;
 use crate::load::{self, Object, Program};
 use crate::maps::Maps;
@@ -21,7 +23,6 @@ use crate::memory::now;
 use crate::misses::Guarded;
 use crate::plan::{Entry, Plan};
 use crate::record::{Lost, LostReason, Record};
-use crate::ring::Ring;
 use crate::spec::{ProbeId, Spec};
 
 /// How often the kernel is asked what its guard dropped: one system call a program.
@@ -40,6 +41,8 @@ pub struct Options {
     /// probe there is what [`Session::counts`] says, and the rings stay empty. With filters the values that they
     /// look at are fetched too.
     pub count_only: bool,
+    /// How arguments of definitions are fetched.
+    pub fetch_by: FetchBy,
 }
 
 /// Probes that are attached, until dropped or detached.
@@ -53,7 +56,8 @@ pub struct Session {
     entry_links: Vec<OwnedFd>,
     programs: Vec<Guarded>,
     chosen: Vec<Chosen>,
-    rings: Vec<Ring>,
+    fetching: Option<Fetching>,
+    rings: Vec<CpuRings>,
     counters: Counters,
     entries: Vec<Entry>,
     delivered: Vec<u64>,
@@ -115,16 +119,13 @@ impl Session {
     /// # Errors
     /// As `start`.
     pub fn start_with(spec: &Spec, options: &Options) -> Result<Session> {
+        let plan = Plan::new(spec)?.fetching_by(options.fetch_by);
         let plan = match options.count_only {
-            false => Plan::new(spec)?,
-            true => Plan::new(spec)?.only_counting(),
+            false => plan,
+            true => plan.only_counting(),
         };
         let maps = Maps::new(&plan, &spec.filter, options.family.as_deref())?;
-        let rings = maps
-            .rings
-            .iter()
-            .map(|(cpu, map)| Ring::new(*cpu, map.as_fd(), plan.ring_bytes))
-            .collect::<Result<Vec<_>>>()?;
+        let rings = CpuRings::of_all(&plan, &maps)?;
         let counters = Counters::new(
             maps.counters.as_fd(),
             plan.entries.len(),
@@ -136,6 +137,7 @@ impl Session {
             entry_links: Vec::new(),
             programs: Vec::new(),
             chosen: Vec::new(),
+            fetching: None,
             cpus: rings.iter().map(|ring| ring.cpu).collect(),
             rings,
             counters,
@@ -153,6 +155,7 @@ impl Session {
         session.attach_functions(&plan, &maps)?;
         session.attach_events(&plan, &maps)?;
         session.attach_user(&plan, &maps, spec, options)?;
+        session.fetching = plan.fetching(maps.code.refused.get());
         session.entries = plan.entries;
         Ok(session)
     }
@@ -162,8 +165,8 @@ impl Session {
         &self.cpus
     }
 
-    /// Hands out what is in one CPU's ring, in the ring's order: times may go back a little on kernels
-    /// without `bpf_local_irq_save` (before 6.14), so sort before merging. A record of an address or
+    /// Hands out what one CPU's programs have written, in the order of its rings: times may go back a little on
+    /// kernels without `bpf_local_irq_save` (before 6.14), so sort before merging. A record of an address or
     /// event that several probes share comes once for each.
     ///
     /// For a merge: what is older than the smallest `until` of all CPUs is complete.
@@ -172,14 +175,13 @@ impl Session {
     /// [`BadSpec`](ErrorKind::BadSpec) for a CPU without a ring; [`Damaged`](ErrorKind::Damaged) where
     /// the ring holds what no program of ours wrote: give that ring up.
     pub fn drain(&mut self, cpu: u32, out: &mut Vec<Record>) -> Result<Drained> {
-        let ring = self
-            .rings
-            .iter_mut()
-            .find(|ring| ring.cpu == cpu)
+        let mut rings = self.rings.iter_mut();
+        let rings = rings
+            .find(|rings| rings.cpu == cpu)
             .ok_or_else(|| Error::bad_spec(format!("CPU {cpu} has no ring")))?;
         let (entries, delivered) = (&self.entries, &mut self.delivered);
         let before = out.len();
-        let until = ring.drain(|bytes| {
+        let until = rings.drain(out, |bytes, out| {
             let (number, _) = decode(bytes, cpu, entries, out).ok_or_else(|| {
                 let message = format!("the ring of CPU {cpu} holds a record that makes no sense");
                 Error::new(ErrorKind::Damaged, message)
@@ -291,6 +293,7 @@ impl Session {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
+        self.rings.iter_mut().for_each(|rings| rings.rest(records));
         self.losses(lost)?;
         self.misses(lost)?;
         damaged.map_or(Ok(()), Err)
@@ -351,6 +354,11 @@ impl Session {
     /// How each probe of a kernel function, and of a tracepoint's arguments, was attached.
     pub fn chosen(&self) -> &[Chosen] {
         &self.chosen
+    }
+
+    /// How arguments of definitions are fetched; `None` where there are none.
+    pub fn fetching(&self) -> Option<&Fetching> {
+        self.fetching.as_ref()
     }
 
     fn attach_kernel(&mut self, plan: &Plan, maps: &Maps) -> Result<()> {

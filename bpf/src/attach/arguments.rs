@@ -22,14 +22,13 @@ pub(crate) fn attach(tracepoint: &RawTracepoint, maps: &Maps) -> Result<(Guarded
         tracepoint.location.to_ne_bytes().to_vec(),
     );
     let program = "tracepoint_arguments";
-    let filters = maps.filters.as_ref();
     let mut programs = load::with(
         Object::Arguments,
         &[program],
         0,
         &maps.shared,
         &constants,
-        filters,
+        &maps.code,
     )?;
     let program = load::take(&mut programs, program)?;
     let link = raw::link(&name, &program)?;

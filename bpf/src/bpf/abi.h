@@ -86,7 +86,11 @@ struct settings {
 	__u32 filters;
 	/* Some return probe keeps something of the entry. */
 	__u32 keeps;
-	__u32 reserved;
+	/* Something looks at the registers in the scratch slot, at the address of the probed function. */
+	__u32 keeps_registers;
+	__u32 asks_function;
+	/* Of each solo_ring, a power of two; 0: there are none. */
+	__u32 solo_bytes;
 	/* Only tasks of the cgroup with this number, which lies so deep, and of those below; 0: of all. */
 	__u32 cgroup_level;
 	__u64 cgroup;
@@ -135,6 +139,9 @@ struct counter {
 /* Instructions that the code of all filters of an object may have, and what stands there before. */
 #define ABI_FILTER_ROOM 4096
 #define ABI_FILTER_MARK 0x7ab1e5f0
+/* The same for the code of all fetch programs. */
+#define ABI_FETCH_CODE_ROOM 4096
+#define ABI_FETCH_CODE_MARK 0x7ab1e5f1
 /* Bytes of any record of constant size. */
 #define ABI_RECORD_BYTES 128
 /* Bytes or parts of a pattern that a text can be compared with, and one more. */
@@ -195,6 +202,8 @@ struct location {
 	__u8 texts;
 	/* Something was kept of the call's entry. */
 	__u8 keeps;
+	/* Of ABI_FETCH_PROGRAM: the number of its code in `fetch_code`; 0: it has none, and its steps are followed. */
+	__u32 code;
 };
 
 enum abi_place {
@@ -272,6 +281,28 @@ struct tracepoint {
 };
 
 #define ABI_RELATIVE 0x80000000u
+
+/*
+ * A CPU's ring for programs of which the kernel lets only one run at a time. Positions only grow. A record begins
+ * with a word, which is its length with that word, and is padded to a multiple of 8. It ends behind the end of the
+ * data where it does not fit before, so that none is in two pieces. Whoever has seen `begun` after a time, and waited until `done`
+ * has come as far, has seen every record of before that time.
+ */
+struct solo_ring {
+	/* All before is read: written by the bridge. */
+	__u64 read;
+	__u64 away_from_reader[7];
+	/* Will be written, once the clock has been read. */
+	__u64 begun;
+	/* Is written. */
+	__u64 done;
+	__u64 unused[502];
+	/* settings.solo_bytes, and ABI_SOLO_MORE. */
+	__u8 data[];
+};
+
+/* Behind the data of a solo_ring: more than any of its records. */
+#define ABI_SOLO_MORE 12288
 
 /* ---- records ---- */
 
@@ -396,56 +427,15 @@ struct walk {
 	__u32 reserved;
 };
 
-/*
- * A call that has not returned yet: where its return address lies tells it from others, of recursive ones and
- * of other threads, whose stacks are elsewhere in the same memory. What is left of calls that never returned
- * is overwritten by the next one there.
- */
-struct call {
-	__u64 stack;
-	__u32 tgid;
-	/* The location of the return probe. */
-	__u32 location;
-};
-
-/* What is kept of its entry. */
-struct kept {
-	/* Bit i: word i was read. */
-	__u64 valid;
-	__u64 words[ABI_KEPT];
-};
-
-/* What a user probe gathers before it reserves. Text follows, and behind settings.text_bytes the stack. */
-struct scratch {
-	__u32 busy;
-	__u32 used;
-	struct location at;
-	__u64 registers[ABI_REGISTERS];
-	/* Of a fetch program: its value, a kept one, the probed function, and whether the two were read. */
-	__u64 value;
-	__u64 kept;
-	__u64 function;
-	__u32 failed;
-	__u32 kept_failed;
-	/* Its outputs from there on are for filters only. */
-	__u32 shown;
-	__u32 reserved;
-	struct walk walk;
-	struct call call;
-	struct kept entry;
-	/* These two are copied as one. */
-	struct user_record record;
-	__u64 words[ABI_WORDS];
-	struct text_head heads[ABI_TEXTS];
-};
-
 _Static_assert(sizeof(struct stacks) == 32, "stacks");
 _Static_assert(sizeof(struct stack_record) == 40, "stack_record");
-_Static_assert(sizeof(struct settings) == 88 + 4 * ABI_EVENTS + ABI_CPUS / 8, "settings");
+_Static_assert(sizeof(struct settings) == 96 + 4 * ABI_EVENTS + ABI_CPUS / 8, "settings");
 _Static_assert(sizeof(struct counter) == 32, "counter");
 _Static_assert(sizeof(struct text_test) == 8 + 8 * ABI_PATTERN, "text_test");
-_Static_assert(sizeof(struct location) == 16, "location");
+_Static_assert(sizeof(struct location) == 20, "location");
 _Static_assert(sizeof(struct place) == 16, "place");
+_Static_assert(sizeof(struct solo_ring) == 4096, "solo_ring");
+_Static_assert(ABI_SOLO_MORE > 8 + 40 + ABI_TRACEPOINT_BYTES, "room for each record");
 _Static_assert(sizeof(struct tracepoint) == 12 + 4 * ABI_DYNAMIC, "tracepoint");
 _Static_assert(sizeof(struct header) == 40, "header");
 _Static_assert(sizeof(struct task) == 32, "task");
@@ -457,10 +447,5 @@ _Static_assert(sizeof(struct enter_record) == 96, "enter_record");
 _Static_assert(sizeof(struct exit_record) == 56, "exit_record");
 _Static_assert(sizeof(struct user_record) == 56, "user_record");
 _Static_assert(sizeof(struct text_head) == 16, "text_head");
-_Static_assert(__builtin_offsetof(struct scratch, words) ==
-		       __builtin_offsetof(struct scratch, record) + sizeof(struct user_record),
-	       "words behind the record");
-_Static_assert(__builtin_offsetof(struct scratch, record) == 120 + 8 * ABI_KEPT + 8 * ABI_REGISTERS, "record in scratch");
-_Static_assert(sizeof(struct scratch) == 176 + 8 * ABI_KEPT + 8 * ABI_REGISTERS + 8 * ABI_WORDS + 16 * ABI_TEXTS, "scratch");
 
 #endif

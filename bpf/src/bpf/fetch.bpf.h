@@ -66,7 +66,7 @@ static __noinline int store_text(struct scratch *scratch, __u64 address)
 {
 	__u32 used = scratch->used, limit = settings.string_limit, status = ABI_TEXT_READ;
 	long length;
-	char *to;
+	char *to, last;
 
 	if (used > settings.fetch_room - ABI_OUTPUT_HEAD - limit)
 		return put_head(scratch, ABI_TEXT_NO_ROOM);
@@ -77,9 +77,7 @@ static __noinline int store_text(struct scratch *scratch, __u64 address)
 	if (length < 0 || length > limit)
 		return put_head(scratch, ABI_TEXT_FAULT);
 	/* It fills the room: whether it ends just there is asked of the byte that the NUL stands for. */
-	if (length == limit &&
-	    (read_user(&scratch->value, 1, address + limit - 1) ||
-	     (scratch->value & 0xff)))
+	if (length == limit && (read_user(&last, 1, address + limit - 1) || last))
 		status = ABI_TEXT_CUT;
 	close_output(scratch, to, used, length, status);
 	return 0;
@@ -236,11 +234,44 @@ static long one_step(__u64 i, struct scratch **context)
 	return 0;
 }
 
-static __noinline int run_program(struct scratch *scratch)
+/* A step of those that `fetch_code` leaves to others. */
+static __noinline int other_step(struct scratch *scratch, __u32 index)
 {
-	scratch->record.valid = -1;
-	bpf_loop(scratch->at.words + 256 * scratch->at.texts, one_step, &scratch, 0);
-	return 0;
+	struct place *step = bpf_map_lookup_elem(&places, &index);
+
+	return scratch && step ? do_step(scratch, step) : 0;
+}
+
+/*
+ * Room for code that does what the steps of a program say, which `fetch_code.rs` writes: it is found by the
+ * number of the program. The calls behind it tell where the functions are that it calls.
+ */
+__attribute__((noinline, weak, visibility("hidden"))) int fetch_code(struct scratch *scratch,
+								     void *ctx, __u32 number)
+{
+	register int result asm("r0");
+
+	asm volatile(".rept %[room]\n"
+		     "r0 = %[mark]\n"
+		     ".endr\n"
+		     "call %[text]\n"
+		     "call %[other]\n"
+		     : "=r"(result)
+		     : [room] "i"(ABI_FETCH_CODE_ROOM), [mark] "i"(ABI_FETCH_CODE_MARK),
+		       [text] "i"(store_text), [other] "i"(other_step)
+		     : "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "memory");
+	return result;
+}
+
+/* Whether that code was written into this object. */
+const volatile __u32 has_fetch_code SEC(".rodata.fetch_code");
+
+static __always_inline void run_program(void *ctx, struct scratch *scratch)
+{
+	if (has_fetch_code && scratch->at.code)
+		fetch_code(scratch, ctx, scratch->at.code);
+	else
+		bpf_loop(scratch->at.words + 256 * scratch->at.texts, one_step, &scratch, 0);
 }
 
 #endif

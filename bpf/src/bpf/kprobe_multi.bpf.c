@@ -13,9 +13,16 @@
 
 static __always_inline int gather_entry(struct scratch *scratch, void *ctx)
 {
-	bpf_probe_read_kernel(scratch->registers, settings.registers * 8, ctx);
+	copy_registers(scratch, ctx);
 	scratch->function = bpf_get_func_ip(ctx);
 	return enter_function(scratch);
+}
+
+static __always_inline int gather_return(struct scratch *scratch, void *ctx)
+{
+	copy_registers(scratch, ctx);
+	scratch->function = bpf_get_func_ip(ctx);
+	return 0;
 }
 
 SEC("kprobe.multi")
@@ -27,5 +34,5 @@ int functions_entry(void *ctx)
 SEC("kprobe.multi")
 int functions_return(void *ctx)
 {
-	return hit(ctx, bpf_get_attach_cookie(ctx));
+	return hit_with(ctx, bpf_get_attach_cookie(ctx), gather_return);
 }

@@ -16,6 +16,8 @@
 #ifndef TRACEBRAID_PROBE_BPF_H
 #define TRACEBRAID_PROBE_BPF_H
 
+#include "scratch.h"
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -39,23 +41,42 @@ struct {
 /* Slots looked at before giving up. */
 #define TRIES 16
 
-static __noinline struct scratch *scratch_get(__u32 tid)
+static __always_inline struct scratch *scratch_try(__u32 number)
 {
-	for (__u32 i = 0; i < TRIES; i++) {
-		__u32 index = (tid + i) & (settings.scratch_slots - 1);
-		struct scratch *scratch = bpf_map_lookup_elem(&scratch_slots, &index);
+	__u32 index = number & (settings.scratch_slots - 1);
+	struct scratch *scratch = bpf_map_lookup_elem(&scratch_slots, &index);
 
-		if (!scratch)
-			break;
-		if (__sync_val_compare_and_swap(&scratch->busy, 0, 1) == 0)
+	if (scratch && __sync_val_compare_and_swap(&scratch->busy, 0, 1) == 0)
+		return scratch;
+	return NULL;
+}
+
+static __noinline struct scratch *scratch_of_others(__u32 tid)
+{
+	for (__u32 i = 1; i < TRIES; i++) {
+		struct scratch *scratch = scratch_try(tid + i);
+
+		if (scratch)
 			return scratch;
 	}
 	return NULL;
 }
 
+static __always_inline struct scratch *scratch_get(__u32 tid)
+{
+	struct scratch *scratch = scratch_try(tid);
+
+	return scratch ? scratch : scratch_of_others(tid);
+}
+
 static __always_inline void scratch_put(struct scratch *scratch)
 {
+#ifdef __TARGET_ARCH_x86
+	/* No store is seen before one that stands before it. */
+	*(volatile __u32 *)&scratch->busy = 0;
+#else
 	__sync_lock_test_and_set(&scratch->busy, 0);
+#endif
 }
 
 static __always_inline __u64 saved_register(const struct scratch *scratch, __u32 word)
@@ -189,120 +210,45 @@ static __noinline int read_arguments(struct scratch *scratch)
 #endif
 #include "fetch.bpf.h"
 
-static __always_inline struct stack_record *stack_of(struct scratch *scratch)
-{
-	return (void *)((char *)(scratch + 1) + settings.text_bytes);
-}
-
-static __noinline int copy_stack(struct bpf_dynptr *room, struct scratch *scratch, __u32 at)
-{
-	__u32 bytes = scratch->record.header.stack;
-
-	if (bytes && bytes <= stacks.room)
-		bpf_dynptr_write(room, at, stack_of(scratch), bytes, 0);
-	return 0;
-}
-
 #define FILTER_BYTES (sizeof(struct scratch) + settings.text_bytes)
 #define FILTER_WALK __builtin_offsetof(struct scratch, walk)
 #include "filter.bpf.h"
 
-/* The words stand right behind the record in scratch, as they will in the ring. */
-static __always_inline void copy(struct bpf_dynptr *room, struct scratch *scratch, __u32 words,
-				 __u32 texts)
-{
-	__u32 at = sizeof(scratch->record) + words, bytes = scratch->record.text_bytes;
+#include "probe_record.bpf.h"
 
-	bpf_dynptr_write(room, 0, &scratch->record, at, 0);
-	if (texts)
-		bpf_dynptr_write(room, at, scratch->heads, texts, 0);
-	if (bytes && bytes <= settings.text_bytes)
-		bpf_dynptr_write(room, at + texts, scratch + 1, bytes, 0);
-	if (stacks.room)
-		copy_stack(room, scratch, at + texts + bytes);
+/* The rest of a hit whose values are fetched. */
+static __always_inline int deliver(void *ctx, struct scratch *scratch, struct header *header,
+				   int (*put_it)(struct scratch *))
+{
+	__u32 entry = scratch->at.entry;
+
+	if (settings.filters && !filter_code(scratch, entry))
+		return count(entry, FILTERED);
+	if (settings.count_only)
+		return count(entry, DELIVERED);
+	if (settings.filters && scratch->used > scratch->shown)
+		scratch->used = scratch->shown;
+	fill_header(header, entry);
+	header->stack = stack_bytes(ctx, scratch);
+	return put_it(scratch);
 }
 
-/* Whether the record went into the ring. */
-static __noinline int put(struct scratch *scratch)
+static __noinline int record(void *ctx, struct scratch *scratch)
 {
-	__u32 words = scratch->record.words * 8;
-	__u32 texts = scratch->record.texts * sizeof(struct text_head);
-	unsigned long flags;
-	struct bpf_dynptr room;
-	void *ring;
-	int done = false;
-
-	if (words > sizeof(scratch->words) || texts > sizeof(scratch->heads))
-		return false;
-	scratch->record.text_bytes = scratch->used;
-	keep_others_away(flags);
-	ring = ring_here();
-	if (!ring)
-		goto out;
-	if (bpf_ringbuf_reserve_dynptr(ring,
-				       sizeof(scratch->record) + words + texts + scratch->used +
-					       scratch->record.header.stack,
-				       0, &room)) {
-		bpf_ringbuf_discard_dynptr(&room, BPF_RB_NO_WAKEUP);
-		goto out;
+	scratch->used = 0;
+	scratch->shown = -1;
+	if (settings.fetch_room && scratch->at.fetch == ABI_FETCH_PROGRAM) {
+		run_program(ctx, scratch);
+		return deliver(ctx, scratch, &scratch->program.header, put_program);
 	}
-	scratch->record.header.time = bpf_ktime_get_ns();
-	copy(&room, scratch, words, texts);
-	bpf_ringbuf_submit_dynptr(&room, BPF_RB_NO_WAKEUP);
-	done = true;
-out:
-	let_others_in(flags);
-	return done;
-}
-
-enum outcome { DELIVERED, RING_FULL, NO_SCRATCH, FILTERED };
-
-static __noinline int count(__u32 entry, enum outcome outcome)
-{
-	struct counter *counter = counter_of(entry);
-
-	if (!counter)
-		return 0;
-	__sync_fetch_and_add(&counter->hits, 1);
-	if (outcome == RING_FULL)
-		__sync_fetch_and_add(&counter->ring_full, 1);
-	else if (outcome == NO_SCRATCH)
-		__sync_fetch_and_add(&counter->no_scratch, 1);
-	else if (outcome == FILTERED)
-		__sync_fetch_and_add(&counter->filtered, 1);
-	return 0;
-}
-
-static __noinline int record(struct scratch *scratch)
-{
 	scratch->record.valid = 0;
 	scratch->record.words = 0;
 	scratch->record.texts = 0;
-	scratch->used = 0;
-	scratch->shown = -1;
 	if (scratch->at.fetch == ABI_FETCH_SLOTS)
 		read_slots(scratch);
-	else if (settings.fetch_room && scratch->at.fetch == ABI_FETCH_PROGRAM)
-		run_program(scratch);
 	else
 		read_arguments(scratch);
-	if (settings.filters && !filter_code(scratch, scratch->at.entry))
-		return FILTERED;
-	if (settings.count_only)
-		return DELIVERED;
-	if (settings.filters && scratch->used > scratch->shown)
-		scratch->used = scratch->shown;
-	fill_header(&scratch->record.header, scratch->at.entry);
-	if (stacks.room)
-		scratch->record.header.stack = stack_of(scratch)->bytes;
-	return put(scratch) ? DELIVERED : RING_FULL;
-}
-
-static __noinline int filtered_out(void)
-{
-	__u64 id = bpf_get_current_pid_tgid();
-
-	return !is_hit_wanted(id >> 32, (__u32)id) || !is_current_in_cgroup();
+	return deliver(ctx, scratch, &scratch->record.header, put);
 }
 
 /* Counts a hit for each of the locations of one address. */
@@ -322,64 +268,23 @@ static __noinline int only_count(__u32 index)
 	return 0;
 }
 
-#ifdef IN_KERNEL
-#define STACKS_MAY_SLEEP false
-#else
-/*
- * Since 6.12 bpf_get_stack may fault memory in where the program may sleep, and is refused where others are kept
- * away. That kernel is known by a function that came with it.
- */
-extern int bpf_copy_from_user_str(void *to, __u32 size, const void *from, __u64 flags) __ksym __weak;
-#define STACKS_MAY_SLEEP bpf_ksym_exists(bpf_copy_from_user_str)
-#endif
-
-static __noinline int take_frames_alone(void *ctx, struct stack_record *stack)
-{
-	unsigned long flags;
-	__u32 used;
-
-	if (!stack)
-		return 0;
-	if (STACKS_MAY_SLEEP) {
-		used = take_frames(ctx, stack);
-	} else {
-		/* The kernel gathers the addresses in memory of the CPU, which programs that may sleep share. */
-		keep_others_away(flags);
-		used = take_frames(ctx, stack);
-		let_others_in(flags);
-	}
-	stack->bytes = sizeof(*stack) + used;
-	return used;
-}
-
-/* The registers are there: a probe in the kernel has those of the kernel, and looks for the user's. */
-static __noinline int take_stack(void *ctx, struct scratch *scratch)
-{
-	struct stack_record *stack = stack_of(scratch);
-	__u32 used = take_frames_alone(ctx, stack);
-
-	if (stacks.memory) {
-#ifdef IN_KERNEL
-		take_registers(stack, (const __u64 *)bpf_task_pt_regs(bpf_get_current_task_btf()));
-#else
-		take_registers(stack, scratch->registers);
-#endif
-		stack->bytes += take_memory(stack, used);
-	}
-	return 0;
-}
-
-/* What a user probe's or kprobe's program is handed: pt_regs. */
-static __always_inline int gather_registers(struct scratch *scratch, void *ctx)
+static __always_inline void copy_registers(struct scratch *scratch, void *ctx)
 {
 	bpf_probe_read_kernel(scratch->registers, settings.registers * 8, ctx);
-	if (settings.fetch_room)
+}
+
+/* What a user probe's or kprobe's program is handed is pt_regs. Code of fetch programs looks there itself. */
+static __always_inline int gather_registers(struct scratch *scratch, void *ctx)
+{
+	if (settings.keeps_registers || !has_fetch_code)
+		copy_registers(scratch, ctx);
+	if (settings.asks_function)
 		scratch->function = function_of(ctx);
 	return 0;
 }
 
 /* Does what a location of the address says. */
-static __always_inline int hit_one(struct scratch *scratch, __u32 index)
+static __always_inline int hit_one(void *ctx, struct scratch *scratch, __u32 index)
 {
 #ifdef OF_CALLS
 	if (settings.keeps && scratch->at.fetch == ABI_FETCH_KEEP)
@@ -388,9 +293,7 @@ static __always_inline int hit_one(struct scratch *scratch, __u32 index)
 		recall(scratch, index);
 #endif
 	/* A call may return on a CPU that is wanted, wherever it was entered. */
-	if (cpu_wanted())
-		count(scratch->at.entry, record(scratch));
-	return 0;
+	return cpu_wanted() ? record(ctx, scratch) : 0;
 }
 
 /* The same where no scratch slot was free. */
@@ -408,16 +311,21 @@ static __noinline int miss_one(void *ctx, const struct location *at)
 /* Does what the locations of one address say, over registers as `gather` finds them. */
 static __always_inline int hit_with(void *ctx, __u32 index, int (*gather)(struct scratch *, void *))
 {
+	__u64 id = bpf_get_current_pid_tgid();
 	struct scratch *scratch;
 
-	if (filtered_out() || (!settings.keeps && !cpu_wanted()))
+	if (!is_hit_wanted(id >> 32, (__u32)id) || !is_current_in_cgroup())
+		return 0;
+	if (!settings.keeps && !cpu_wanted())
 		return 0;
 	if (settings.count_only && !settings.filters)
 		return cpu_wanted() ? only_count(index) : 0;
-	scratch = scratch_get((__u32)bpf_get_current_pid_tgid());
+	scratch = scratch_get((__u32)id);
 	if (scratch) {
+		scratch->has_stack = false;
 		gather(scratch, ctx);
-		if (stacks.room && !settings.count_only)
+		/* Where nobody can refuse the hit it is taken here, which is the least for the verifier to follow. */
+		if (stacks.room && !settings.filters && !settings.count_only)
 			take_stack(ctx, scratch);
 	}
 	for (__u32 i = 0; i < ABI_CHAIN; i++) {
@@ -427,7 +335,7 @@ static __always_inline int hit_with(void *ctx, __u32 index, int (*gather)(struct
 			break;
 		if (scratch) {
 			scratch->at = *at;
-			hit_one(scratch, index);
+			hit_one(ctx, scratch, index);
 		} else {
 			miss_one(ctx, at);
 		}

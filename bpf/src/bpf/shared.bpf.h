@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The maps that every program uses, the filter, and the one way a record gets into a ring.
+ * The maps that every program uses, the filter, and how a record gets into a ring.
  *
  * Order inside a program: everything is fetched first; then interrupts (or, on older kernels,
  * preemption) are kept away while room is reserved, the clock is read, the record is copied and

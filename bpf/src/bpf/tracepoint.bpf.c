@@ -3,10 +3,13 @@
  * Any kernel tracepoint, as raw bytes: the fixed part and what its variable-length fields lead to.
  *
  * Programs of this kind share the kernel's guard: on one CPU only one runs at a time, and an event that
- * comes in the middle is dropped and counted by the kernel. So per-CPU scratch is safe here.
+ * comes in the middle is dropped and counted by the kernel. So per-CPU scratch is safe here, counts that nobody
+ * else adds to, and a ring without locks; where stacks are wanted, which it has no room for, records go to the
+ * ring of all others.
  */
 #define STACK_SLOT ABI_STACK_TRACEPOINT
 #include "shared.bpf.h"
+#include "solo_ring.bpf.h"
 
 /* The record, and for filters the thread's name and a comparison of text. */
 struct bytes {
@@ -91,7 +94,7 @@ out:
 SEC("tp")
 int tracepoint(void *ctx)
 {
-	__u32 index = bpf_get_attach_cookie(ctx), zero = 0, size;
+	__u32 index = bpf_get_attach_cookie(ctx), cpu = bpf_get_smp_processor_id(), zero = 0, size;
 	struct tracepoint *at;
 	struct bytes *bytes;
 	struct counter *counter;
@@ -102,13 +105,20 @@ int tracepoint(void *ctx)
 	at = bpf_map_lookup_elem(&tracepoints, &index);
 	if (!at || only_counted(at->entry))
 		return 0;
+	counter = counter_on(cpu, at->entry);
+	if (!counter)
+		return 0;
+	++*(volatile __u64 *)&counter->hits;
+	size = at->size;
+	/* The shortest way, of what nobody has to look at before. */
+	if (settings.solo_bytes && !settings.filters && !at->dynamic_count) {
+		if (!put_solo(cpu, at->entry, ctx, size))
+			++*(volatile __u64 *)&counter->ring_full;
+		return 0;
+	}
 	bytes = bpf_map_lookup_elem(&record_bytes, &zero);
 	if (!bytes)
 		return 0;
-	counter = counter_of(at->entry);
-	if (counter)
-		__sync_fetch_and_add(&counter->hits, 1);
-	size = at->size;
 	if (size > ABI_TRACEPOINT_BYTES)
 		size = ABI_TRACEPOINT_BYTES;
 	bpf_probe_read_kernel(bytes->data, size, ctx);
@@ -119,11 +129,16 @@ int tracepoint(void *ctx)
 		bpf_probe_read_kernel(bytes->data, size, ctx);
 	}
 	if (settings.filters && !filter_code(bytes, at->entry)) {
-		count_filtered(counter);
+		++*(volatile __u64 *)&counter->filtered;
 		return 0;
 	}
 	if (settings.count_only)
 		return 0;
+	if (settings.solo_bytes) {
+		if (!put_solo(cpu, at->entry, bytes->data, size))
+			++*(volatile __u64 *)&counter->ring_full;
+		return 0;
+	}
 	fill_header(&header, at->entry);
 	if (stacks.room)
 		header.stack = take_stack_here(ctx);

@@ -1,7 +1,7 @@
 //! The checks of one filter: each falls through to what it does not hold for, and jumps where it holds.
 
 use super::pattern::text_test;
-use super::{LENGTH, NUMBER, RESULT, Step, VALUE, VALUES, Values, WANTED};
+use super::{FILTER_TEXT, LENGTH, NUMBER, RESULT, Step, VALUE, VALUES, Values, WANTED};
 use crate::abi;
 use crate::assembler::{Assembler, Label, Operation, When};
 use crate::hit_filter::{Check, Compare, Condition, HitFilter, Like, Next, Test};
@@ -86,7 +86,7 @@ impl OneFilter<'_> {
                 self.code
                     .by_number(Operation::Move, NUMBER, i32::from(test));
                 self.code.by_register(Operation::Move, VALUE, VALUES);
-                self.code.call();
+                self.code.call(FILTER_TEXT);
                 let when = match pattern.negated {
                     true => When::Equal,
                     false => When::Differs,

@@ -21,6 +21,7 @@ use crate::assembler::{Assembler, Label, Operation, Reg, When};
 use crate::error::{Error, Result};
 use crate::hit_filter::HitFilter;
 use crate::plan::{Entry, Shape};
+use crate::room::Room;
 
 /// What a filter is told where a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,43 +96,19 @@ impl FilterCode {
     /// # Errors
     /// [`Load`](crate::ErrorKind::Load) where the object is not as it was compiled.
     pub(crate) fn write_into(&self, object: &mut [u8], values: Values) -> Result<()> {
-        let damaged = || {
-            let message = "a BPF object has no room for filters";
-            Error::new(crate::ErrorKind::Load, message)
-        };
-        const INSTRUCTION: usize = 8;
-        let mark = mark();
-        let room = abi::FILTER_ROOM * INSTRUCTION;
-        let start = (0..object.len())
-            .step_by(INSTRUCTION)
-            .find(|&at| object[at..].starts_with(&mark))
-            .ok_or_else(damaged)?;
-        let (place, behind) = object[start..]
-            .split_at_mut_checked(room)
-            .ok_or_else(damaged)?;
-        let call = behind.first_chunk::<INSTRUCTION>().ok_or_else(damaged)?;
-        let is_own_call = call[0] == 0x85 && call[1] >> 4 == 1;
-        if !is_own_call || place.chunks_exact(INSTRUCTION).any(|one| one != mark) {
-            return Err(damaged());
-        }
-        let distance = i32::from_ne_bytes([call[4], call[5], call[6], call[7]]);
-        let function = abi::FILTER_ROOM as i32 + 1 + distance;
-        let assembler = self.of.iter().find(|(own, _)| *own == values);
-        let (_, assembler) = assembler.ok_or_else(damaged)?;
-        let bytes = assembler.finish(function).ok_or_else(damaged)?;
-        place
-            .get_mut(..bytes.len())
-            .ok_or_else(damaged)?
-            .copy_from_slice(&bytes);
-        Ok(())
+        let code = self.of.iter().find(|(own, _)| *own == values);
+        code.map_or(Ok(()), |(_, code)| ROOM.fill(object, code))
     }
 }
 
-/// `r0 = ABI_FILTER_MARK`
-fn mark() -> [u8; 8] {
-    let [a, b, c, d] = abi::FILTER_MARK.to_ne_bytes();
-    [0xb7, 0, 0, 0, a, b, c, d]
-}
+/// The function behind the room.
+const FILTER_TEXT: usize = 0;
+
+const ROOM: Room = Room {
+    mark: abi::FILTER_MARK,
+    instructions: abi::FILTER_ROOM,
+    functions: 1,
+};
 
 fn compile(
     filtered: &[(u32, &Entry, &HitFilter)],
@@ -149,7 +126,7 @@ fn compile(
         .iter()
         .map(|&(number, ..)| (number, code.label()))
         .collect();
-    choose(&mut code, &starts, accept);
+    code.choose(WANTED, &starts, accept);
     code.place(accept);
     code.by_number(Operation::Move, RESULT, 1);
     code.exit();
@@ -184,25 +161,6 @@ fn compile(
         )));
     }
     Ok(code)
-}
-
-/// To the filter of the entry, by halves.
-fn choose(code: &mut Assembler, starts: &[(u32, Label)], accept: Label) {
-    match starts {
-        [] => {}
-        [(number, start)] => {
-            code.jump_if_number(When::Equal, WANTED, *number as i32, *start);
-            code.jump(accept);
-        }
-        several => {
-            let (low, high) = several.split_at(several.len() / 2);
-            let upper = code.label();
-            code.jump_if_number(When::AtLeast, WANTED, high[0].0 as i32, upper);
-            choose(code, low, accept);
-            code.place(upper);
-            choose(code, high, accept);
-        }
-    }
 }
 
 /// What is wrong with a filter, after "a filter".

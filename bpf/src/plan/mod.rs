@@ -13,8 +13,12 @@ pub(crate) use function::{Event, Function, Needs, RawTracepoint};
 pub(crate) use kernel::{Calls, Tracepoint};
 pub(crate) use user::{Binary, Site};
 
+use std::cell::OnceCell;
+
 use crate::abi;
 use crate::error::{Error, Result};
+use crate::fetch_code::FetchCode;
+use crate::fetching::{FetchBy, Fetching};
 use crate::filter_code::FilterCode;
 use crate::hit_filter::HitFilter;
 use crate::spec::{Argument, Fetch, Kept, ProbeId, Program, Spec, Step};
@@ -25,6 +29,8 @@ use place::{NO_PLACE, kept_place, place, step};
 const DEFAULT_RING: usize = 1 << 20;
 /// The longest string where the spec says 0.
 const DEFAULT_STRING: usize = 256;
+/// The least data of a solo ring: what any record takes fits several times.
+const LEAST_SOLO: usize = 64 << 10;
 /// The shortest limit that makes sense: a thread's name fits.
 const LEAST_STRING: usize = 16;
 /// Text of one record, all strings together: what a record may cost the ring.
@@ -53,8 +59,18 @@ pub(crate) struct Plan {
     /// Bytes of output of fetch programs, without the heads of what does not fit; 0 without any.
     pub(crate) fetch_room: usize,
     pub(crate) stacks: abi::Stacks,
+    pub(crate) code: Code,
+}
+
+/// What is written into the programs before they are loaded.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Code {
     /// The filters of all entries, if any has one.
     pub(crate) filters: Option<FilterCode>,
+    /// All fetch programs, if there is one.
+    pub(crate) programs: Option<FetchCode>,
+    /// What the kernel said to them, where it refused them.
+    pub(crate) refused: OnceCell<String>,
 }
 
 /// One thing to record, and for whom.
@@ -145,7 +161,7 @@ impl Plan {
             count_only: false,
             fetch_room: 0,
             stacks: stacks::constants(spec.stacks.as_ref())?,
-            filters: None,
+            code: Code::default(),
         };
         plan.user(spec)?;
         plan.functions(spec)?;
@@ -154,7 +170,11 @@ impl Plan {
         plan.text_bytes = plan.text_bytes.next_multiple_of(8);
         if plan.entries.iter().any(|entry| entry.filter.is_some()) {
             let text_bytes = plan.text_bytes as u32;
-            plan.filters = Some(FilterCode::compile(&plan.entries, text_bytes)?);
+            plan.code.filters = Some(FilterCode::compile(&plan.entries, text_bytes)?);
+        }
+        if plan.fetch_room != 0 {
+            let code = FetchCode::compile(&mut plan.locations, &plan.places, plan.fetch_room);
+            plan.code.programs = Some(code);
         }
         Ok(plan)
     }
@@ -164,6 +184,37 @@ impl Plan {
         self.locations.iter().any(|location| location.keeps != 0)
     }
 
+    /// Whether anything looks at registers that were put aside: code of fetch programs does not.
+    pub(crate) fn keeps_registers(&self) -> bool {
+        let mut locations = self.locations.iter();
+        self.stacks.memory != 0 || self.keeps() || locations.any(|location| location.code == 0)
+    }
+
+    /// Bytes of data in each CPU's solo ring; `None` where no record goes there, since there is no tracepoint or
+    /// stacks are wanted.
+    pub(crate) fn solo_bytes(&self) -> Option<usize> {
+        let is_wanted = !self.tracepoints.is_empty() && self.stacks.room == 0 && !self.count_only;
+        is_wanted.then(|| self.ring_bytes.max(LEAST_SOLO))
+    }
+
+    /// Bytes of each CPU's other ring: of a page, where nothing goes there.
+    pub(crate) fn shared_bytes(&self) -> usize {
+        let is_alone = self.locations.is_empty()
+            && self.typed.iter().all(|&entry| entry == abi::NO_ENTRY)
+            && self.enter.is_none()
+            && self.exit.is_none();
+        match self.solo_bytes() {
+            Some(_) if is_alone => crate::memory::page_size(),
+            _ => self.ring_bytes,
+        }
+    }
+
+    /// Whether anything asks for the address of the probed function.
+    pub(crate) fn asks_function(&self) -> bool {
+        let mut steps = self.places.iter();
+        steps.any(|step| step.kind == abi::STEP_FUNCTION)
+    }
+
     /// The same with hits that are counted and not recorded: of rings there is as little as can be.
     pub(crate) fn only_counting(self) -> Plan {
         Plan {
@@ -171,6 +222,40 @@ impl Plan {
             ring_bytes: crate::memory::page_size(),
             ..self
         }
+    }
+
+    /// The same with fetch programs that run so.
+    pub(crate) fn fetching_by(mut self, by: FetchBy) -> Plan {
+        match by {
+            FetchBy::Code => {}
+            FetchBy::Steps => {
+                self.code.programs = None;
+                for location in &mut self.locations {
+                    location.code = 0;
+                }
+            }
+            FetchBy::RefusedCode if self.code.programs.is_some() => {
+                self.code.programs = Some(FetchCode::refused());
+            }
+            FetchBy::RefusedCode => {}
+        }
+        self
+    }
+
+    /// How fetch programs run; `None` where there are none.
+    pub(crate) fn fetching(&self, refused: Option<&String>) -> Option<Fetching> {
+        let locations = self.locations.iter();
+        let programs = locations.filter(|location| location.fetch == abi::FETCH_PROGRAM);
+        let coded = programs
+            .clone()
+            .filter(|location| location.code != 0)
+            .count();
+        let all = programs.count();
+        (all > 0).then(|| Fetching {
+            coded,
+            followed: all - coded,
+            refused: refused.cloned(),
+        })
     }
 
     fn entry(
@@ -249,6 +334,7 @@ impl Plan {
                 words,
                 texts,
                 keeps: keeps.into(),
+                code: 0,
             });
         }
         for (number, Keep { location, words }) in keeps.into_iter().enumerate() {
@@ -267,6 +353,7 @@ impl Plan {
                 words: words.len() as u8,
                 texts: 0,
                 keeps: 0,
+                code: 0,
             });
         }
         first

@@ -6,7 +6,9 @@ mod counts;
 mod faults;
 mod kernel;
 mod order;
+mod programs;
 mod semaphores;
+mod solo;
 mod stacks;
 mod stubs;
 mod text;
@@ -16,7 +18,7 @@ mod user;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use tracebraid_bpf::record::{Lost, Record};
 use tracebraid_bpf::spec::{Fetch, Filter, KernelEvent, KernelProbe, ProbeId, Spec};
-use tracebraid_bpf::{ErrorKind, Options, Session};
+use tracebraid_bpf::{ErrorKind, FetchBy, Options, Session};
 
 type Outcome = Result<(), Failed>;
 
@@ -59,6 +61,10 @@ fn main() {
             tracepoints::TESTS,
             named().map_or_else(Some, |spec| missing(&spec, &Options::default())),
         ),
+        (
+            solo::TESTS,
+            named().map_or_else(Some, |spec| missing(&spec, &Options::default())),
+        ),
     ] {
         for &(name, test) in tests {
             add(name.into(), missing.clone(), Box::new(test));
@@ -74,6 +80,7 @@ fn main() {
             (counts::TESTS, rights.clone()),
             (order::TESTS, rights.clone().or(tracefs)),
             (text::TESTS, rights.clone()),
+            (programs::TESTS, rights.clone()),
             (stacks::TESTS, rights),
             (faults::TESTS, faults),
         ];
@@ -83,6 +90,18 @@ fn main() {
                 let run = Box::new(move || test(&options));
                 add(format!("{name}{suffix}"), missing.clone(), run);
             }
+        }
+    }
+    for (fetch_by, suffix) in [
+        (FetchBy::Steps, "_step_by_step"),
+        (FetchBy::RefusedCode, "_where_the_kernel_refuses_code"),
+    ] {
+        for &(name, test) in programs::TESTS {
+            let mut options = Options::default();
+            options.fetch_by = fetch_by;
+            let missing = missing(&user(), &options);
+            let run = Box::new(move || test(&options));
+            add(format!("{name}{suffix}"), missing, run);
         }
     }
     libtest_mimic::run(&arguments, trials).exit();

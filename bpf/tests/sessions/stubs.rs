@@ -84,6 +84,18 @@ pub(crate) fn hit_many() {
     }
 }
 
+/// The number of the last of those places.
+pub(crate) const LAST: u64 = 999;
+
+pub(crate) fn hit_last(first: u64, second: u64, third: u64) {
+    // SAFETY: `nop; ret`, as above; arguments do not matter to it.
+    unsafe {
+        let place: unsafe extern "C" fn(u64, u64, u64) =
+            std::mem::transmute(tb_test_many as *const () as usize + 2 * LAST as usize);
+        place(first, second, third);
+    }
+}
+
 pub(crate) fn slots_offset() -> u64 {
     offset(tb_test_slots as *const () as usize)
 }

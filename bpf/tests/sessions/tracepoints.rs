@@ -20,6 +20,10 @@ pub(crate) const TESTS: &[Test] = &[
         dynamic,
     ),
     ("kernel_hits_are_delivered_or_lost_and_nothing_else", exact),
+    (
+        "records_of_a_tracepoint_stand_in_time_among_those_of_other_events",
+        among_others,
+    ),
     ("a_tracepoint_that_is_not_there_is_refused_by_name", absent),
     (
         "what_interrupts_the_idle_task_is_an_event_of_all_and_of_no_process",
@@ -164,6 +168,10 @@ fn exact() -> Outcome {
                 return Err("a ring of one page should have overflowed".into());
             }
         }
+        // Its ring is another one.
+        if id.0 == 3 && count.hits >= CALLS && lost == 0 {
+            return Err("a small ring should have overflowed".into());
+        }
         if id.0 == 3 && count.missed == Some(0) {
             // Nothing else of this kind ran: every call came through.
             if count.hits < CALLS {
@@ -172,6 +180,43 @@ fn exact() -> Outcome {
         }
     }
     Ok(())
+}
+
+fn among_others() -> Outcome {
+    const CALLS: usize = 200;
+    let call = libc::SYS_getppid as u32;
+    let mut wanted = spec(&[KernelEvent::SysExit(vec![call])]);
+    let format = Format::read("raw_syscalls", "sys_enter")?;
+    wanted.tracepoints.push(format.probe(3));
+    let mut session = Session::start(&wanted)?;
+    let mut calls = 0;
+    // The thread may move to another CPU between two calls.
+    for _ in 0..100 {
+        let mut records = Vec::new();
+        for cpu in session.cpus().to_vec() {
+            session.drain(cpu, &mut records)?;
+        }
+        for _ in 0..CALLS {
+            // SAFETY: no preconditions.
+            unsafe { libc::getppid() };
+        }
+        for cpu in session.cpus().to_vec() {
+            records.clear();
+            session.drain(cpu, &mut records)?;
+            if let Some(pair) = records.windows(2).find(|pair| pair[0].time > pair[1].time) {
+                return Err(format!("{pair:?}").into());
+            }
+            // Its exit stands right behind the entry of a call.
+            calls += records
+                .windows(2)
+                .filter(|pair| (pair[0].probe.0, pair[1].probe.0) == (3, 0))
+                .count();
+        }
+        if calls >= CALLS {
+            return Ok(());
+        }
+    }
+    Err(format!("only {calls} entries stand before their exits").into())
 }
 
 fn absent() -> Outcome {
@@ -266,7 +311,11 @@ impl Format {
         }
     }
 
-    fn bytes<'a>(&self, record: &'a [u8], name: &str) -> Result<&'a [u8], libtest_mimic::Failed> {
+    pub(crate) fn bytes<'a>(
+        &self,
+        record: &'a [u8],
+        name: &str,
+    ) -> Result<&'a [u8], libtest_mimic::Failed> {
         let field = self.fields.iter().find(|field| field.0 == name);
         let (_, offset, size) = field.ok_or_else(|| format!("no field {name}"))?;
         Ok(record
@@ -274,7 +323,7 @@ impl Format {
             .ok_or_else(|| format!("{name} is cut off"))?)
     }
 
-    fn number(&self, record: &[u8], name: &str) -> Result<u64, libtest_mimic::Failed> {
+    pub(crate) fn number(&self, record: &[u8], name: &str) -> Result<u64, libtest_mimic::Failed> {
         let mut word = [0; 8];
         let bytes = self.bytes(record, name)?;
         word[..bytes.len()].copy_from_slice(bytes);

@@ -220,7 +220,8 @@ impl Attached {
             };
             binaries.iter().fold(error, shown)
         })?;
-        let ways = ways::describe(rings.chosen(), &self.names);
+        let mut ways = ways::describe(rings.chosen(), &self.names);
+        ways.extend(rings.fetching());
         self.pump.add(rings);
         Ok(ways)
     }

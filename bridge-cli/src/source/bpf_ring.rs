@@ -86,6 +86,11 @@ impl BpfRings {
         self.session.chosen()
     }
 
+    /// How arguments of definitions are fetched, in words; `None` where there are none.
+    pub fn fetching(&self) -> Option<String> {
+        self.session.fetching().map(ToString::to_string)
+    }
+
     /// The events of the records that were drained last, with the CPU whose ring each was in.
     fn wanted<'a>(&'a mut self, spare: &'a mut Spare) -> impl Iterator<Item = (u32, Event)> + 'a {
         let (decoders, filters, filtered) = (&self.decoders, &self.filters, &mut self.filtered);
