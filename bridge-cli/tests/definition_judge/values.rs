@@ -43,11 +43,15 @@ const KNOWN: &[Known] = &[
         },
     },
     Known {
-        reason: "an entry of the stack that cannot be read is <fault>; the kernel says 0",
+        reason: "an entry of the stack that cannot be read is <fault>; the kernel says 0, also of what lies behind \
+                 the end of its own stack",
         is_it: |it| {
-            let is_of_stack = matches!(it.argument.program.steps(), [Step::Stack(_), ..]);
-            it.ours == "<fault>"
-                && is_of_stack
+            let [Step::Stack(entry), ..] = it.argument.program.steps() else {
+                return false;
+            };
+            // Its stack has 2,048 entries of which the innermost are in use.
+            let is_behind = it.kind == Kind::Kernel && *entry >= 1024;
+            (it.ours == "<fault>" || is_behind)
                 && ["0", "0x0", "'\0'", "\"0x0\""].contains(&it.theirs)
         },
     },
