@@ -142,7 +142,12 @@ fn main() {
                     Attached::start(&["-p", &program.pid.to_string(), "-e", "app:tested"]);
                 program.ask("go 20");
                 assert_eq!(janitors_of(attached.pid), []);
-                assert_eq!(state(&program), (0, 1));
+                // Twice where the probe is in a page of the file that is mapped twice (docs/testing.md).
+                let (keys, semaphore) = state(&program);
+                assert!(
+                    keys == 0 && [1, 2].contains(&semaphore),
+                    "{keys} {semaphore}"
+                );
                 let ran = attached.stop(Signal::SIGINT);
                 assert_eq!(seqs(&ran, "app:tested"), (0..20).collect::<Vec<_>>());
                 program.finish();

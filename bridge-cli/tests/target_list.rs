@@ -9,7 +9,7 @@ use std::process::Command;
 use bridge::error::{Error, ErrorKind, Result};
 use bridge::event::Origin;
 use bridge::list::{KernelTracepoints, Listing, Request, Scope, list};
-use case_program::{build, scratch};
+use case_program::{build, copy, scratch};
 use running_program::{Running, waiting_program};
 
 /// A kernel with three tracepoints.
@@ -223,7 +223,7 @@ fn what_is_wrong_with_a_binary_s_probes_is_said_beside_them() {
 #[test]
 fn a_process_is_listed_by_its_binaries_and_a_removed_one_is_marked() {
     let path = scratch("listed").join("app");
-    std::fs::copy(waiting_program(), &path).unwrap();
+    copy(&waiting_program(), &path);
     let running = Running::start(&mut Command::new(&path));
     let request = || Request {
         pattern: None,

@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use bridge::error::ErrorKind;
 use bridge::target::Process;
-use case_program::{build, scratch};
+use case_program::{build, copy, scratch};
 use libtest_mimic::{Arguments, Trial};
 use running_program::{Running, has, waiting_program};
 
@@ -81,7 +81,7 @@ fn a_program_in_another_mount_namespace_is_read_through_the_process() {
     let directory = scratch("mounted");
     let path = directory.join("app");
     // At the same path, our own namespace holds another program.
-    std::fs::copy(build(&["usdt/counts.c"], &[]), &path).unwrap();
+    copy(&build(&["usdt/counts.c"], &[]), &path);
     let script = "mount -t tmpfs none \"$1\" && cp \"$2\" \"$1/app\" && exec \"$1/app\"";
     let mut command = Command::new("unshare");
     command
@@ -173,8 +173,8 @@ fn may_not_give_up_rights() -> Option<String> {
 fn without_the_right_to_follow_map_files_a_binary_is_found_by_name_if_it_is_the_one() {
     let directory = scratch("by-name");
     let (path, library) = (directory.join("app"), directory.join("library"));
-    std::fs::copy(waiting_program(), &path).unwrap();
-    std::fs::copy(build(&["usdt/counts.c"], &["-shared", "-fPIC"]), &library).unwrap();
+    copy(&waiting_program(), &path);
+    copy(&build(&["usdt/counts.c"], &["-shared", "-fPIC"]), &library);
     let running = Running::start(Command::new(&path).env("LD_PRELOAD", &library));
     let ask = || {
         let output = Command::new("setpriv")
@@ -195,7 +195,7 @@ fn without_the_right_to_follow_map_files_a_binary_is_found_by_name_if_it_is_the_
     // Another file under the name is never taken; the program is still found by /proc/PID/exe.
     for removed in [&path, &library] {
         std::fs::remove_file(removed).unwrap();
-        std::fs::copy(build(&["usdt/counts.c"], &[]), removed).unwrap();
+        copy(&build(&["usdt/counts.c"], &[]), removed);
     }
     assert_eq!(ask(), [format!("{app} true"), format!("{lib} Rights")]);
 }

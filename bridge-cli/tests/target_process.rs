@@ -11,7 +11,7 @@ use std::process::Command;
 
 use bridge::error::ErrorKind;
 use bridge::target::Process;
-use case_program::{build, scratch};
+use case_program::{build, copy, scratch};
 use running_program::{Running, has, waiting_program};
 
 #[test]
@@ -35,7 +35,7 @@ fn names_of_any_form_lead_to_their_file() {
     names.push(OsString::from_vec(b"not\xffutf8".to_vec()));
     for name in names {
         let path = directory.join(&name);
-        std::fs::copy(&program, &path).unwrap();
+        copy(&program, &path);
         let running = Running::start(&mut Command::new(&path));
         has(&running.scan(), &path, false);
     }
@@ -50,7 +50,7 @@ fn a_path_near_the_limit_is_read_whole() {
         std::fs::create_dir(&path).unwrap();
     }
     path.push("app");
-    std::fs::copy(program, &path).unwrap();
+    copy(&program, &path);
     let running = Running::start(&mut Command::new(&path));
     has(&running.scan(), &path, false);
 }
@@ -68,7 +68,7 @@ fn a_symbolic_link_shows_as_the_file_it_leads_to() {
 fn a_removed_program_is_read_from_the_process_and_said_to_be_removed() {
     for name in ["app", "app (deleted)"] {
         let path = scratch("removed").join(name);
-        std::fs::copy(waiting_program(), &path).unwrap();
+        copy(&waiting_program(), &path);
         let running = Running::start(&mut Command::new(&path));
         std::fs::remove_file(&path).unwrap();
         has(&running.scan(), &path, true);
@@ -78,16 +78,16 @@ fn a_removed_program_is_read_from_the_process_and_said_to_be_removed() {
 #[test]
 fn a_replaced_program_is_never_mistaken_for_the_new_file() {
     let path = scratch("replaced").join("app");
-    std::fs::copy(waiting_program(), &path).unwrap();
+    copy(&waiting_program(), &path);
     let running = Running::start(&mut Command::new(&path));
     let other = build(&["usdt/counts.c"], &[]);
     std::fs::remove_file(&path).unwrap();
-    std::fs::copy(&other, &path).unwrap();
+    copy(&other, &path);
     has(&running.scan(), &path, true);
     // Nor is a new file that is called just as the kernel shows the old one.
     let mut shown = path.as_os_str().to_owned();
     shown.push(" (deleted)");
-    std::fs::copy(&other, PathBuf::from(shown)).unwrap();
+    copy(&other, &PathBuf::from(shown));
     has(&running.scan(), &path, true);
 }
 

@@ -43,6 +43,12 @@ pub(crate) fn build(sources: &[&str], flags: &[&str]) -> PathBuf {
     program
 }
 
+/// Copies a program that is to be started. Another process does, since a child that a test beside starts would
+/// hold the file open for writing where this one wrote it, and what is open for writing cannot be started.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    run(Command::new("cp").arg("--").args([from, to]));
+}
+
 /// The flags that make the compiler link with the lld that comes with rustc, which puts code at
 /// addresses that differ from its file offsets.
 pub(crate) fn lld_flags() -> Vec<String> {
