@@ -13,6 +13,7 @@
 mod answer;
 mod arguments;
 mod deviations;
+mod filters;
 mod found;
 mod grammar;
 mod hits;
