@@ -1,5 +1,5 @@
-//! BPF instructions, put one behind the other: the few that filters and fetch programs need. Jumps go forward, to labels that
-//! are placed later.
+//! BPF instructions, put one behind the other: the few that filters and fetch programs need. Jumps go forward, to
+//! labels that are placed later.
 
 use libbpf_rs::libbpf_sys::bpf_insn;
 

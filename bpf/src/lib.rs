@@ -109,8 +109,9 @@ mod memory;
 #[cfg(feature = "load")]
 mod misses;
 #[cfg(feature = "load")]
-mod perf_event;
+mod patience;
 #[cfg(feature = "load")]
+mod perf_event;
 mod plan;
 #[cfg(feature = "load")]
 mod registers;

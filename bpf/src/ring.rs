@@ -9,18 +9,14 @@
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::memory::{Mapping, now, page_size};
+use crate::patience::{await_some, damaged};
 
 const BUSY: u32 = 1 << 31;
 const DISCARD: u32 = 1 << 30;
 const HEADER: usize = 8;
-
-/// How long a drain waits for a record that is reserved and not yet submitted. Programs neither fault
-/// nor sleep in between, but before 6.10 one can be preempted there.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 pub(crate) struct Ring {
@@ -89,30 +85,14 @@ impl Ring {
 
     /// The header at `at` once its record is submitted; `None` where that takes too long.
     fn finished(&self, at: usize) -> Option<u32> {
-        let mut since = None;
-        for round in 0u32.. {
+        await_some(|| {
             let header = self.producer.load_u32(at, Ordering::Acquire);
-            if header & BUSY == 0 {
-                return Some(header);
-            }
-            if round < 100 {
-                std::hint::spin_loop();
-                continue;
-            }
-            // The writer may be waiting for this very CPU.
-            if since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
-                return None;
-            }
-            std::thread::sleep(Duration::from_micros(50));
-        }
-        None
+            (header & BUSY == 0).then_some(header)
+        })
     }
 
     fn damaged(&self, what: &str) -> Error {
-        Error::new(
-            ErrorKind::Damaged,
-            format!("the ring of CPU {} is damaged: {what}", self.cpu),
-        )
+        damaged(self.cpu, what)
     }
 }
 
@@ -121,6 +101,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     use super::*;
+    use crate::error::ErrorKind;
 
     const SIZE: usize = 4096;
 

@@ -6,12 +6,11 @@
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{Ordering, fence};
-use std::time::Instant;
 
 use crate::abi::{SOLO_BEGUN, SOLO_DATA, SOLO_DONE, SOLO_MORE, SOLO_READ};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::memory::{Mapping, now, page_size};
-use crate::ring::PATIENCE;
+use crate::patience::{await_some, damaged};
 
 /// The word with which a record begins.
 const LENGTH: usize = 8;
@@ -92,25 +91,13 @@ impl SoloRing {
 
     /// How far it is written: up to `begun` at least, unless that takes too long.
     fn finished(&self, begun: u64) -> u64 {
-        let mut since = None;
-        loop {
-            let done = self.mapping.load(SOLO_DONE, Ordering::Acquire);
-            if done.wrapping_sub(begun) as i64 >= 0 {
-                return done;
-            }
-            // The writer cannot be preempted; interrupts can come, and its CPU may be taken away from it.
-            if since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
-                return done;
-            }
-            std::hint::spin_loop();
-        }
+        let is_done = || self.mapping.load(SOLO_DONE, Ordering::Acquire);
+        let enough = |done: &u64| done.wrapping_sub(begun) as i64 >= 0;
+        await_some(|| Some(is_done()).filter(enough)).unwrap_or_else(is_done)
     }
 
     fn damaged(&self, what: &str) -> Error {
-        Error::new(
-            ErrorKind::Damaged,
-            format!("the ring of CPU {} is damaged: {what}", self.cpu),
-        )
+        damaged(self.cpu, what)
     }
 }
 
@@ -121,6 +108,7 @@ mod tests {
     use std::os::unix::fs::FileExt as _;
 
     use super::*;
+    use crate::error::ErrorKind;
 
     const SIZE: usize = 4096;
 

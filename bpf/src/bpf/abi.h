@@ -285,8 +285,8 @@ struct tracepoint {
 /*
  * A CPU's ring for programs of which the kernel lets only one run at a time. Positions only grow. A record begins
  * with a word, which is its length with that word, and is padded to a multiple of 8. It ends behind the end of the
- * data where it does not fit before, so that none is in two pieces. Whoever has seen `begun` after a time, and waited until `done`
- * has come as far, has seen every record of before that time.
+ * data where it does not fit before, so that none is in two pieces. Whoever has seen `begun` after a time, and
+ * waited until `done` has come as far, has seen every record of before that time.
  */
 struct solo_ring {
 	/* All before is read: written by the bridge. */
