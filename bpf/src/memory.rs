@@ -123,3 +123,19 @@ impl Drop for Mapping {
         unsafe { libc::munmap(self.address.cast(), self.length) };
     }
 }
+
+/// A file without a name, of so many zeros, that rings in tests are laid out in.
+#[cfg(test)]
+pub(crate) fn nameless_file(name: &str, bytes: usize) -> std::fs::File {
+    let path = std::env::temp_dir().join(format!(
+        "tracebraid-{name}-{}-{:?}",
+        std::process::id(),
+        std::thread::current().id()
+    ));
+    let mut options = std::fs::File::options();
+    options.read(true).write(true).create(true).truncate(true);
+    let file = options.open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    file.set_len(bytes as u64).unwrap();
+    file
+}

@@ -102,6 +102,7 @@ mod tests {
 
     use super::*;
     use crate::error::ErrorKind;
+    use crate::memory::nameless_file;
 
     const SIZE: usize = 4096;
 
@@ -114,21 +115,7 @@ mod tests {
 
     impl Fake {
         fn new() -> Fake {
-            let path = std::env::temp_dir().join(format!(
-                "tracebraid-ring-{}-{:?}",
-                std::process::id(),
-                std::thread::current().id()
-            ));
-            let mut options = std::fs::OpenOptions::new();
-            let file = options
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .open(&path)
-                .unwrap();
-            std::fs::remove_file(&path).unwrap();
-            file.set_len((2 * page_size() + 2 * SIZE) as u64).unwrap();
+            let file = nameless_file("ring", 2 * page_size() + 2 * SIZE);
             let ring = Ring::new(3, file.as_fd(), SIZE).unwrap();
             Fake { file, ring }
         }

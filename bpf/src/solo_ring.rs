@@ -109,6 +109,7 @@ mod tests {
 
     use super::*;
     use crate::error::ErrorKind;
+    use crate::memory::nameless_file;
 
     const SIZE: usize = 4096;
 
@@ -120,20 +121,7 @@ mod tests {
 
     impl Fake {
         fn new() -> Fake {
-            let path = std::env::temp_dir().join(format!(
-                "tracebraid-solo-ring-{}-{:?}",
-                std::process::id(),
-                std::thread::current().id()
-            ));
-            let file = File::options()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .open(&path)
-                .unwrap();
-            std::fs::remove_file(&path).unwrap();
-            file.set_len(2 * SoloRing::bytes(SIZE) as u64).unwrap();
+            let file = nameless_file("solo-ring", 2 * SoloRing::bytes(SIZE));
             let ring = SoloRing::new(1, file.as_fd(), SIZE).unwrap();
             Fake { file, ring }
         }
