@@ -157,11 +157,9 @@ static __always_inline bool is_current_wanted(void)
 }
 
 /* The same for what is not done by the current task: interrupts hit the idle one as well as others. */
-static __always_inline bool is_here_wanted(void)
+static __always_inline bool is_here_wanted(const struct task_struct *current)
 {
-	__u64 id = bpf_get_current_pid_tgid();
-
-	return is_place_wanted(id >> 32, (__u32)id) && is_current_in_cgroup();
+	return is_place_wanted(current->tgid, current->pid) && is_current_in_cgroup();
 }
 
 /* ---- counting ---- */
@@ -236,16 +234,20 @@ static __always_inline void *ring_here(void)
 	return bpf_map_lookup_elem(&rings, &cpu);
 }
 
-static __always_inline void fill_header(struct header *header, __u32 entry)
+static __always_inline void fill_header_of(struct header *header, __u32 entry,
+					   const struct task_struct *current)
 {
-	struct task_struct *current = bpf_get_current_task_btf();
-
 	header->time = 0;
 	header->entry = entry;
 	header->tgid = current->tgid;
 	header->tid = current->pid;
 	header->stack = 0;
 	copy_comm(header->comm, current->comm);
+}
+
+static __always_inline void fill_header(struct header *header, __u32 entry)
+{
+	fill_header_of(header, entry, bpf_get_current_task_btf());
 }
 
 #include "stack.bpf.h"

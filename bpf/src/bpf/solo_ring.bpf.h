@@ -12,6 +12,8 @@
 #ifndef TRACEBRAID_SOLO_RING_BPF_H
 #define TRACEBRAID_SOLO_RING_BPF_H
 
+#include "copy.bpf.h"
+
 /* One a CPU; made by the bridge, with the data. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -33,7 +35,8 @@ static __always_inline void finish_record(struct solo_ring *ring, __u64 position
 }
 
 /* A record of the bytes at `from`; false where there is no room. */
-static __always_inline bool put_solo(__u32 cpu, __u32 entry, const void *from, __u32 size)
+static __always_inline bool put_solo(__u32 cpu, __u32 entry, const struct task_struct *current,
+				     const void *from, __u32 size)
 {
 	struct solo_ring *ring = bpf_map_lookup_elem(&solo_rings, &cpu);
 	struct header *header;
@@ -56,9 +59,9 @@ static __always_inline bool put_solo(__u32 cpu, __u32 entry, const void *from, _
 	record = (char *)ring->data + (begin & (settings.solo_bytes - 8));
 	*(__u64 *)record = length;
 	header = (struct header *)(record + 8);
-	fill_header(header, entry);
+	fill_header_of(header, entry, current);
 	header->time = bpf_ktime_get_ns();
-	bpf_probe_read_kernel(header + 1, size, from);
+	copy_bytes(header + 1, from, size);
 	finish_record(ring, begin + bytes);
 	return true;
 }

@@ -95,12 +95,13 @@ SEC("tp")
 int tracepoint(void *ctx)
 {
 	__u32 index = bpf_get_attach_cookie(ctx), cpu = bpf_get_smp_processor_id(), zero = 0, size;
+	struct task_struct *current = bpf_get_current_task_btf();
 	struct tracepoint *at;
 	struct bytes *bytes;
 	struct counter *counter;
 	struct header header;
 
-	if (!is_here_wanted() || !cpu_wanted())
+	if (!is_here_wanted(current) || !cpu_wanted())
 		return 0;
 	at = bpf_map_lookup_elem(&tracepoints, &index);
 	if (!at || only_counted(at->entry))
@@ -112,7 +113,7 @@ int tracepoint(void *ctx)
 	size = at->size;
 	/* The shortest way, of what nobody has to look at before. */
 	if (settings.solo_bytes && !settings.filters && !at->dynamic_count) {
-		if (!put_solo(cpu, at->entry, ctx, size))
+		if (!put_solo(cpu, at->entry, current, ctx, size))
 			++*(volatile __u64 *)&counter->ring_full;
 		return 0;
 	}
@@ -121,12 +122,12 @@ int tracepoint(void *ctx)
 		return 0;
 	if (size > ABI_TRACEPOINT_BYTES)
 		size = ABI_TRACEPOINT_BYTES;
-	bpf_probe_read_kernel(bytes->data, size, ctx);
+	copy_bytes(bytes->data, ctx, size);
 	if (at->dynamic_count) {
 		size = whole_size(bytes, at);
 		if (size > ABI_TRACEPOINT_BYTES)
 			size = ABI_TRACEPOINT_BYTES;
-		bpf_probe_read_kernel(bytes->data, size, ctx);
+		copy_bytes(bytes->data, ctx, size);
 	}
 	if (settings.filters && !filter_code(bytes, at->entry)) {
 		++*(volatile __u64 *)&counter->filtered;
@@ -135,7 +136,7 @@ int tracepoint(void *ctx)
 	if (settings.count_only)
 		return 0;
 	if (settings.solo_bytes) {
-		if (!put_solo(cpu, at->entry, bytes->data, size))
+		if (!put_solo(cpu, at->entry, current, bytes->data, size))
 			++*(volatile __u64 *)&counter->ring_full;
 		return 0;
 	}
