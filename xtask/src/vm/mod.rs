@@ -16,10 +16,12 @@ mod image;
 mod kernels;
 mod suite;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{FlockOperation, flock};
 use serde_json::{Map, Value, json};
 
 use crate::cargo;
@@ -214,6 +216,7 @@ fn tests(options: &Options) -> Result<Outcome, Error> {
     let directory = target.join("vm");
     std::fs::create_dir_all(&directory).map_err(Error::doing(directory.display().to_string()))?;
 
+    let _alone = alone_in(&directory)?;
     let executables = Executables::build(&rows, options.only.is_empty())?;
     executables.run_builders()?;
     let archive = directory.join("initrd");
@@ -253,6 +256,19 @@ fn tests(options: &Options) -> Result<Outcome, Error> {
         return out_of_time(done, options.within.unwrap_or_default());
     }
     done
+}
+
+/// Archives and consoles have their names for themselves as long as this is open: others wait.
+fn alone_in(directory: &Path) -> Result<File, Error> {
+    let path = directory.join("lock");
+    let lock = File::create(&path).map_err(Error::doing(path.display().to_string()))?;
+    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        println!("another `cargo xtask vm` runs in this target directory: waiting for its end");
+        flock(&lock, FlockOperation::LockExclusive)
+            .map_err(std::io::Error::from)
+            .map_err(Error::doing(path.display().to_string()))?;
+    }
+    Ok(lock)
 }
 
 /// All that guests need.
