@@ -18,7 +18,7 @@ use crate::kernel::{self, Sites};
 use crate::mechanism::{self, Mechanism};
 use crate::rights::{
     CAP_BPF, CAP_DAC_READ_SEARCH, CAP_PERFMON, CAP_SYS_ADMIN, CAP_SYS_PTRACE, CAP_SYSLOG, Rights,
-    SUDO, in_initial_pid_namespace, is_refusal, lockdown, refused, sysctl,
+    SUDO, is_refusal, lockdown, refused, sysctl,
 };
 use crate::session::Options;
 use crate::spec::Filter;
@@ -61,7 +61,7 @@ pub(crate) fn user_way(filter: &Filter, options: &Options) -> Result<Way> {
                     // Its children's breakpoints are there before they are.
                     _ if options.family.is_some() => 0,
                     // The kernel takes the number as our pid namespace has it.
-                    [process] if in_initial_pid_namespace() => process,
+                    [process] => process,
                     _ => 0,
                 };
                 return Ok(Way::Multi { process });

@@ -17,6 +17,7 @@ use crate::attach::raw;
 use crate::error::{Error, ErrorKind, Result};
 use crate::load::{self, Object};
 use crate::maps;
+use crate::namespace;
 use crate::plan::Code;
 
 /// How many processes a family can have at a time.
@@ -31,7 +32,7 @@ pub struct Family {
 }
 
 impl Family {
-    /// Follows a process, as the initial pid namespace numbers it, from now on. Children that it has by
+    /// Follows a process, as our pid namespace numbers it, from now on. Children that it has by
     /// now are [`add`](Family::add)ed by the caller.
     ///
     /// # Errors
@@ -43,14 +44,20 @@ impl Family {
             ("processes", maps::handle(&processes)?),
             ("left_out", maps::handle(&left_out)?),
         ]);
-        let names = ["family_fork", "family_free"];
-        let tracepoints = [c"sched_process_fork", c"sched_process_free"];
+        let mut tracepoints = vec![
+            ("family_fork", c"sched_process_fork"),
+            ("family_free", c"sched_process_free"),
+        ];
+        if namespace::inner().is_some() {
+            tracepoints.push(("family_exit", c"sched_process_exit"));
+        }
+        let names: Vec<&str> = tracepoints.iter().map(|&(name, _)| name).collect();
         let mut programs = load::with(
             Object::Family,
             &names,
             0,
             &shared,
-            &BTreeMap::new(),
+            &BTreeMap::from([namespace::constant()]),
             &Code::default(),
         )?;
         let mut family = Family {
@@ -59,7 +66,7 @@ impl Family {
             _links: Vec::new(),
         };
         family.add(process)?;
-        for (name, tracepoint) in names.iter().zip(tracepoints) {
+        for (name, tracepoint) in tracepoints {
             let program = load::take(&mut programs, name)?;
             family._links.push(raw::link(tracepoint, &program)?);
         }

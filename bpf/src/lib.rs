@@ -45,8 +45,8 @@
 //!   probe and CPU: these sum up after [`Session::finish`]. What the kernel's recursion guard drops before a program runs is
 //!   counted by the kernel, and reported as [`LostReason::Recursion`](record::LostReason).
 //! - **Filters go by role.** A switch is wanted for who leaves or who comes, a wake for who is woken;
-//!   everything else for whom it happens in. Processes and threads are numbered as in the initial pid
-//!   namespace.
+//!   everything else for whom it happens in. Processes and threads are numbered as in this process's
+//!   pid namespace; what is not in it, no event is of.
 //! - **Nothing stays behind.** Every probe is a file descriptor. `kill -9` included.
 //!
 //! # Places
@@ -108,6 +108,8 @@ mod mechanism;
 mod memory;
 #[cfg(feature = "load")]
 mod misses;
+#[cfg(feature = "load")]
+mod namespace;
 #[cfg(feature = "load")]
 mod patience;
 #[cfg(feature = "load")]

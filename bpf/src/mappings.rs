@@ -39,7 +39,7 @@ const COMM_EXEC: u16 = 1 << 13;
 pub struct Change {
     /// CLOCK_MONOTONIC, nanoseconds.
     pub time: u64,
-    /// The process (initial pid namespace).
+    /// The process (numbered as in the reader's pid namespace).
     pub process: u32,
     /// What.
     pub what: What,

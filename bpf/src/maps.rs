@@ -13,6 +13,7 @@ use crate::counters::Counters;
 use crate::cpus;
 use crate::error::{Error, ErrorKind, Result};
 use crate::family::Family;
+use crate::namespace;
 use crate::plan::{Code, Plan};
 use crate::registers;
 use crate::rights;
@@ -169,6 +170,7 @@ impl Maps {
         }
         maps.constants
             .insert(".rodata.settings", settings.bytes().to_vec());
+        maps.constants.extend([namespace::constant()]);
         maps.constants
             .insert(".rodata.stacks", plan.stacks.bytes().to_vec());
         for (name, calls) in [(".rodata.enter", &plan.enter), (".rodata.exit", &plan.exit)] {

@@ -9,7 +9,7 @@ pub struct Record {
     pub time: u64,
     /// The CPU it happened on.
     pub cpu: u32,
-    /// The process it happened in (initial pid namespace). 0 is the idle task.
+    /// The process it happened in (numbered as in the reader's pid namespace). 0 is the idle task.
     pub tgid: u32,
     /// The thread it happened in.
     pub tid: u32,

@@ -152,12 +152,6 @@ pub(crate) fn sysctl(name: &str) -> Option<i64> {
         .ok()
 }
 
-/// The initial pid namespace has a fixed inode (PROC_PID_INIT_INO, include/linux/proc_ns.h).
-pub(crate) fn in_initial_pid_namespace() -> bool {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/proc/self/ns/pid").is_ok_and(|metadata| metadata.ino() == 0xEFFF_FFFC)
-}
-
 pub(crate) fn is_refusal(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES))
 }

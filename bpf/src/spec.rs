@@ -408,7 +408,7 @@ pub enum KernelEvent {
 /// Whose events are wanted. Empty lists mean everybody.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Processes (tgid), as the initial pid namespace numbers them.
+    /// Processes (tgid), as this process's pid namespace numbers them.
     pub processes: Vec<u32>,
     /// Threads (pid of the task); narrows further. Kernel events of all are not narrowed by it.
     pub threads: Vec<u32>,

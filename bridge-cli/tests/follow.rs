@@ -4,12 +4,20 @@ mod ring_program;
 mod support;
 
 use std::collections::BTreeMap;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use ring_program::{Program, seq, tid};
 use support::{Attached, LONG, Ran, bpf_test, is_running, kill};
+
+/// Those that are run in a namespace as well: children that come, that were there, that end.
+const INSIDE: [&str; 3] = [
+    "events_and_system_calls_of_children_come_each_once_with_their_own_pid",
+    "children_from_before_are_followed_too",
+    "the_bridge_stays_until_the_last_child_has_ended",
+];
 
 const CALL: &str = "syscalls:sys_enter_getppid";
 
@@ -40,6 +48,23 @@ fn main() {
                     assert_eq!(calls(&ran), expected, "{via}\n{}", ran.err);
                     eventually_off(&mut program);
                     program.finish();
+                }
+            },
+        ),
+        bpf_test(
+            "a_bridge_in_a_container_follows_them_by_the_numbers_there",
+            || {
+                // Program, bridge and test once more, in a pid namespace.
+                for name in INSIDE {
+                    let output = Command::new("unshare")
+                        .args(["-p", "-f", "--kill-child", "-m", "--mount-proc"])
+                        .arg(std::env::current_exe().unwrap())
+                        .args(["--exact", name])
+                        .output()
+                        .unwrap();
+                    let text = String::from_utf8_lossy(&output.stdout);
+                    let passed = text.contains("test result: ok. 1 passed");
+                    assert!(output.status.success() && passed, "{name}: {text}");
                 }
             },
         ),

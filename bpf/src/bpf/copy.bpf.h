@@ -23,7 +23,10 @@ static __always_inline void copy_bytes(void *to, const void *from, __u32 size)
 	const volatile __u64 *words;
 
 	if (!is_typed() || size > 8 * COPY_WORDS) {
-		bpf_probe_read_kernel(to, size, from);
+		/* What the size was held against before is not always the register that it is in. */
+		barrier_var(size);
+		if (size <= ABI_TRACEPOINT_BYTES)
+			bpf_probe_read_kernel(to, size, from);
 		return;
 	}
 	words = words_at(from);

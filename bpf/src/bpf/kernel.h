@@ -50,8 +50,28 @@ typedef struct {
 	int counter;
 } atomic_t;
 
+struct ns_common {
+	unsigned int inum;
+};
+
+struct pid_namespace {
+	struct ns_common ns;
+};
+
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+};
+
+struct pid {
+	unsigned int level;
+	/* From the initial namespace inwards, one more than the level. */
+	struct upid numbers[1];
+};
+
 struct signal_struct {
 	atomic_t live;
+	struct pid *pids[4];
 };
 
 struct return_instance {
@@ -105,6 +125,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	int prio;
+	struct pid *thread_pid;
 	char comm[16];
 	struct signal_struct *signal;
 	struct css_set *cgroups;

@@ -311,16 +311,17 @@ static __noinline int miss_one(void *ctx, const struct location *at)
 /* Does what the locations of one address say, over registers as `gather` finds them. */
 static __always_inline int hit_with(void *ctx, __u32 index, int (*gather)(struct scratch *, void *))
 {
-	__u64 id = bpf_get_current_pid_tgid();
+	struct task_struct *current = bpf_get_current_task_btf();
+	__u32 tid = settings.filter_threads ? own_tid(current) : 0;
 	struct scratch *scratch;
 
-	if (!is_hit_wanted(id >> 32, (__u32)id) || !is_current_in_cgroup())
+	if (!is_hit_wanted(own_tgid(current), tid) || !is_current_in_cgroup())
 		return 0;
 	if (!settings.keeps && !cpu_wanted())
 		return 0;
 	if (settings.count_only && !settings.filters)
 		return cpu_wanted() ? only_count(index) : 0;
-	scratch = scratch_get((__u32)id);
+	scratch = scratch_get(current->pid);
 	if (scratch) {
 		scratch->has_stack = false;
 		gather(scratch, ctx);

@@ -42,6 +42,9 @@ int process_exec(struct bpf_raw_tracepoint_args *ctx)
 		return 0;
 	fill_header(&record.header, settings.kernel_entry[ABI_PROCESS_EXEC]);
 	record.old_tid = ctx->args[1];
+	/* That it was another thread's is known, but not what its number is here. */
+	if (pid_namespace)
+		record.old_tid = ctx->args[1] == bpf_get_current_task_btf()->pid ? record.header.tid : 0;
 	record.length = 0;
 	counter = counter_of(record.header.entry);
 	if (counter)

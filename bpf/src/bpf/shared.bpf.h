@@ -60,6 +60,8 @@ extern void *bpf_rdonly_cast(const void *object, __u32 type) __ksym __weak;
 #define task_field(task, field)						\
 	(is_typed() ? typed(struct task_struct, task)->field : BPF_CORE_READ(task, field))
 
+#include "task.bpf.h"
+
 static __always_inline void copy_comm(__u8 *to, const char *from)
 {
 	_Static_assert(ABI_COMM == 16, "two words");
@@ -118,10 +120,16 @@ static __always_inline bool is_selected(__u32 tgid, __u32 tid)
 	return !settings.filter_threads || bpf_map_lookup_elem(&threads, &tid);
 }
 
+/* Whether the bridge's user could name a task. */
+static __always_inline bool is_visible(__u32 tgid)
+{
+	return tgid || !pid_namespace;
+}
+
 /* Whether a task is one whose user probes are wanted. */
 static __always_inline bool is_user_wanted(__u32 tgid, __u32 tid)
 {
-	return is_selected(tgid, tid) && !is_excluded(tgid);
+	return is_visible(tgid) && is_selected(tgid, tid) && !is_excluded(tgid);
 }
 
 /* Whether what happens in the name of a task is wanted. */
@@ -129,7 +137,7 @@ static __always_inline bool is_place_wanted(__u32 tgid, __u32 tid)
 {
 	if (!settings.kernel_events_of_all && !is_selected(tgid, tid))
 		return false;
-	return !is_excluded(tgid);
+	return is_visible(tgid) && !is_excluded(tgid);
 }
 
 /*
@@ -144,22 +152,25 @@ static __always_inline bool is_kernel_wanted(__u32 tgid, __u32 tid)
 /* Most events are nobody's: what decides that is read first, and no more than that. */
 static __always_inline bool is_task_wanted(struct task_struct *task)
 {
-	__u32 tid = settings.filter_threads ? task_field(task, pid) : 0;
+	__u32 tid = settings.filter_threads ? tid_of(task) : 0;
 
-	return is_kernel_wanted(task_field(task, tgid), tid) && is_cgroup_wanted(task);
+	return is_kernel_wanted(tgid_of(task), tid) && is_cgroup_wanted(task);
 }
 
 static __always_inline bool is_current_wanted(void)
 {
 	struct task_struct *current = bpf_get_current_task_btf();
+	__u32 tid = settings.filter_threads ? own_tid(current) : 0;
 
-	return is_kernel_wanted(current->tgid, current->pid) && is_current_in_cgroup();
+	return is_kernel_wanted(own_tgid(current), tid) && is_current_in_cgroup();
 }
 
 /* The same for what is not done by the current task: interrupts hit the idle one as well as others. */
-static __always_inline bool is_here_wanted(const struct task_struct *current)
+static __always_inline bool is_here_wanted(struct task_struct *current)
 {
-	return is_place_wanted(current->tgid, current->pid) && is_current_in_cgroup();
+	__u32 tid = settings.filter_threads ? own_tid(current) : 0;
+
+	return is_place_wanted(own_tgid(current), tid) && is_current_in_cgroup();
 }
 
 /* ---- counting ---- */
@@ -235,12 +246,12 @@ static __always_inline void *ring_here(void)
 }
 
 static __always_inline void fill_header_of(struct header *header, __u32 entry,
-					   const struct task_struct *current)
+					   struct task_struct *current)
 {
 	header->time = 0;
 	header->entry = entry;
-	header->tgid = current->tgid;
-	header->tid = current->pid;
+	header->tgid = own_tgid(current);
+	header->tid = own_tid(current);
 	header->stack = 0;
 	copy_comm(header->comm, current->comm);
 }
@@ -348,15 +359,13 @@ static __always_inline void emit(void *ctx, struct header *record, const __u32 s
 static __always_inline void fill_task(struct task *to, struct task_struct *from)
 {
 	to->reserved = 0;
+	to->tid = tid_of(from);
+	to->tgid = tgid_of(from);
 	if (is_typed()) {
 		from = typed(struct task_struct, from);
-		to->tid = from->pid;
-		to->tgid = from->tgid;
 		to->prio = from->prio;
 		copy_comm(to->comm, from->comm);
 	} else {
-		to->tid = BPF_CORE_READ(from, pid);
-		to->tgid = BPF_CORE_READ(from, tgid);
 		to->prio = BPF_CORE_READ(from, prio);
 		bpf_core_read(to->comm, sizeof(to->comm), &from->comm);
 	}

@@ -35,7 +35,7 @@ static __always_inline void finish_record(struct solo_ring *ring, __u64 position
 }
 
 /* A record of the bytes at `from`; false where there is no room. */
-static __always_inline bool put_solo(__u32 cpu, __u32 entry, const struct task_struct *current,
+static __always_inline bool put_solo(__u32 cpu, __u32 entry, struct task_struct *current,
 				     const void *from, __u32 size)
 {
 	struct solo_ring *ring = bpf_map_lookup_elem(&solo_rings, &cpu);

@@ -15,7 +15,7 @@ use super::recorder::FlightRecorder;
 use super::stacks::Stacks;
 use super::wake::{Wake, Waker};
 use super::writer::{Finish, Writer};
-use super::{Ended, Note, Recorder, ways, whom};
+use super::{Ended, Note, Recorder, ways};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, What};
 use crate::filter::Filters;
@@ -195,9 +195,6 @@ impl Attached {
         filters: Filters,
         binaries: &[Binary],
     ) -> Result<Vec<String>> {
-        self.follow
-            .as_ref()
-            .map_or(Ok(()), |follow| whom::check_numbers(follow.targets()))?;
         let spec = Spec {
             filter: self.spec.filter.clone(),
             ring_bytes: self.spec.ring_bytes,

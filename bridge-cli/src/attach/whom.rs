@@ -127,22 +127,6 @@ pub(super) fn spec(options: &Options, targets: &Targets) -> Result<Spec> {
     })
 }
 
-/// Refuses sessions of the kernel side where the kernel's numbers of processes are not known.
-///
-/// # Errors
-/// [`ErrorKind::Unsupported`] where this process lives in an inner pid namespace.
-pub(super) fn check_numbers(targets: &Targets) -> Result<()> {
-    let mut targets = targets.iter();
-    if targets.all(|process| process.initial_namespace_pid().is_some()) {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::Unsupported,
-        "the bridge runs in a pid namespace of its own, where the kernel's numbers of processes are not known",
-    )
-    .hint("run it on the host; processes in containers are attached to by the pid that the host gives them"))
-}
-
 /// How the target's own tracepoints are to come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Way {

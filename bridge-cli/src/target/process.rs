@@ -20,8 +20,6 @@ use super::maps::{Mapping, parse_maps};
 
 /// `PF_KTHREAD`, in the flags of `/proc/PID/stat` (include/linux/sched.h).
 const KERNEL_THREAD: u64 = 0x0020_0000;
-/// The inode of `/proc/PID/ns/pid` in the initial pid namespace (include/linux/proc_ns.h).
-const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 
 /// See the module's page.
 #[derive(Debug)]
@@ -147,13 +145,6 @@ impl Process {
     /// Its numbers from our pid namespace inwards: the last is what it calls itself.
     pub fn namespace_pids(&self) -> &[u32] {
         &self.namespace_pids
-    }
-
-    /// Its number in the initial pid namespace, which is what BPF programs see; `None` where this
-    /// process itself lives in an inner one, from which `/proc` does not tell.
-    pub fn initial_namespace_pid(&self) -> Option<u32> {
-        let own = std::fs::metadata("/proc/self/ns/pid").ok()?;
-        (own.ino() == INITIAL_PID_NAMESPACE).then_some(self.pid)
     }
 
     /// Whether it still runs.

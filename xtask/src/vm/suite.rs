@@ -240,6 +240,7 @@ pub(crate) const SUITE: &[Row] = &[
     Row::test("bridge-cli", "filter_kernel"),
     Row::test("bridge-cli", "filter_ways"),
     Row::test("bridge-cli", "attach_cgroup"),
+    Row::test("bridge-cli", "attach_in_namespace"),
     Row::test("bridge-cli", "follow"),
     Row::test("bridge-cli", "list_functions"),
     Row::test("bridge-cli", "target_namespaces"),
