@@ -55,6 +55,32 @@ fn named(name: &str, flags: &[&str]) -> String {
 }
 
 #[test]
+fn each_version_of_a_symbol_is_listed_by_what_e_takes_for_it() {
+    let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/targets");
+    let library = scratch("list-versions").join("libversioned.so");
+    let script = targets.join("versioned.map");
+    case_program::run(
+        Command::new("cc")
+            .args(["-O2", "-fPIC", "-shared"])
+            .arg(format!("-Wl,--version-script={}", script.display()))
+            .arg(targets.join("versioned.c"))
+            .arg("-o")
+            .arg(&library),
+    );
+    let uprobe = format!("uprobe:{}", library.display());
+    let list = |pattern: &str, details| {
+        text(&listed(&format!("{uprobe}:{pattern}"), Scope::Kernel, details).unwrap())
+    };
+    let both = format!("{uprobe}:rate\n{uprobe}:rate@FIRST\n");
+    assert_eq!(list("rate", false), both);
+    assert_eq!(list("rate@F*", false), format!("{uprobe}:rate@FIRST\n"));
+    let details = list("rate", true);
+    for expected in ["SECOND (the one that programs are linked with)", " FIRST\n"] {
+        assert!(details.contains(expected), "{details}");
+    }
+}
+
+#[test]
 fn functions_of_a_file_are_listed_as_e_takes_them() {
     let program = named("brief", &["-O2"]);
     let listing = listed(&format!("uprobe:{program}:f*s"), Scope::Kernel, false).unwrap();

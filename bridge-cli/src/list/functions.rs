@@ -218,7 +218,7 @@ fn of_file(form: &str, binary: &Binary, symbol: &str, details: bool) -> Result<L
         listing.rows.push(Row {
             origin: Origin::Probe,
             group: format!("{form}:{path}"),
-            name: function.shown().to_owned(),
+            name: function.asked().into_owned(),
             details,
         });
     }
@@ -268,6 +268,13 @@ fn user_details(
     }
     if function.name.is_some() {
         lines.push(("symbol", function.symbol.clone()));
+    }
+    if let Some(version) = &function.version {
+        let default = match version.is_default {
+            true => " (the one that programs are linked with)",
+            false => "",
+        };
+        lines.push(("version", format!("{}{default}", version.name)));
     }
     let (address, offset, size) = (function.address, function.offset, function.size);
     let size = match size {

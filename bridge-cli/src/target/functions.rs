@@ -7,6 +7,7 @@
 //! are linked with today. Without a version the latter is meant. Code in assembly that says nothing of its
 //! symbols has functions too: whatever other files can call.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
 
@@ -45,10 +46,24 @@ impl Function {
         self.name.as_deref().unwrap_or(&self.symbol)
     }
 
+    /// What is asked for where it is meant and no other version of it.
+    pub fn asked(&self) -> Cow<'_, str> {
+        match &self.version {
+            Some(version) if !version.is_default => {
+                Cow::Owned(format!("{}@{}", self.symbol, version.name))
+            }
+            _ => Cow::Borrowed(self.shown()),
+        }
+    }
+
     /// Whether a pattern matches one of its names.
     pub fn is_matched_by(&self, pattern: &Glob) -> bool {
         let name = self.name.as_deref();
-        pattern.matches(&self.symbol) || name.is_some_and(|name| pattern.matches(name))
+        let of_version =
+            |version: &Version| pattern.matches(&format!("{}@{}", self.symbol, version.name));
+        pattern.matches(&self.symbol)
+            || name.is_some_and(|name| pattern.matches(name))
+            || self.version.as_ref().is_some_and(of_version)
     }
 
     /// Whether it is called so: by its symbol, with or without a version, or by its name in the source.

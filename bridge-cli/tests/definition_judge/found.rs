@@ -39,6 +39,16 @@ const FOUND: &[(&str, &str)] = &[
     ("uprobe_events", "p {probed}::0x1440"),
     ("uprobe_events", "p {probed}/x:0x1440"),
     ("uprobe_events", "p /tmp/{long}:0x1440"),
+    // The function of f is a name, and a pointer to characters is compared as a number.
+    ("dynamic_events", "f vfs\\_read"),
+    (
+        "dynamic_events",
+        "e syscalls.sys_enter_open if filename != 0",
+    ),
+    (
+        "dynamic_events",
+        "e syscalls.sys_enter_open if filename != 0x10",
+    ),
 ];
 
 /// They, with the file that is probed.
