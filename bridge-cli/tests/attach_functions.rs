@@ -3,7 +3,13 @@
 
 mod support;
 
+use std::collections::BTreeSet;
+
+use libtest_mimic::Trial;
 use support::{Ran, build, kprobe_test, run_bridge};
+
+const PARTS: &str =
+    "a_kernel_function_of_which_the_compiler_left_only_copies_is_answered_with_these";
 
 /// Runs `attach ARGS -- kernel_calls FILE`.
 fn attach(args: &[&str]) -> Ran {
@@ -23,8 +29,46 @@ fn values(ran: &Ran, name: &str) -> Vec<String> {
     bodies.iter().map(after).collect()
 }
 
+/// Functions of the kernel that have no code of their own name, each with a part or copy that the compiler left.
+fn left() -> Vec<(String, String)> {
+    let table = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let symbols = table.lines().filter_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let kind = words.next()?;
+        // Those of modules have a tab and the module behind them.
+        words
+            .next()
+            .filter(|name| "tT".contains(kind) && !name.contains('\t'))
+    });
+    let symbols: BTreeSet<&str> = symbols.collect();
+    let left = symbols.iter().filter_map(|symbol| {
+        let (name, rest) = symbol.split_once('.')?;
+        let is_copy = rest.starts_with("isra.") || rest.starts_with("constprop.");
+        (is_copy && !name.starts_with('_') && !symbols.contains(name))
+            .then(|| (name.to_owned(), (*symbol).to_owned()))
+    });
+    left.collect()
+}
+
 fn main() {
+    let left = left();
+    let parts = match left.is_empty() {
+        true => Trial::test(PARTS, || Ok(()))
+            .with_kind("the compiler has left no parts of this kernel's functions")
+            .with_ignored_flag(true),
+        false => support::test(PARTS, move || {
+            for (name, symbol) in left.iter().step_by(left.len().div_ceil(5)) {
+                let ran = run_bridge(&["probe", "-e", &format!("p {name}")]);
+                let says = format!("the compiler has left no {name}, but ");
+                assert!(ran.err.contains(&says), "{name}: {}", ran.err);
+                // Eight of them at most.
+                let is_named = ran.err.contains(symbol.as_str()) || ran.err.contains(" more: name");
+                assert!(is_named, "{name}: {}", ran.err);
+            }
+        }),
+    };
     let trials = vec![
+        parts,
         kprobe_test(
             "the_entry_of_a_function_has_its_registers_and_texts",
             || {

@@ -325,6 +325,11 @@ impl Ran {
     pub(crate) fn missed(&self, name: &str) -> usize {
         self.row(name)[2].parse().unwrap_or(0)
     }
+
+    /// How many hits of `name` are counted as lost, as where a bridge that gets no CPU lets a ring run full.
+    pub(crate) fn lost(&self, name: &str) -> usize {
+        self.row(name)[3].parse().unwrap()
+    }
 }
 
 /// The thread of a line, which a process of one thread shares its number with.
