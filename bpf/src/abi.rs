@@ -36,7 +36,7 @@ pub(crate) const PROCESS_EXEC: usize = 6;
 pub(crate) const PROCESS_EXIT: usize = 7;
 pub(crate) const EVENTS: usize = 8;
 
-pub(crate) const STACK_SLOTS: u32 = 3;
+pub(crate) const SLOTS: u32 = 7;
 
 pub(crate) const FETCH_SLOTS: u8 = 0;
 pub(crate) const FETCH_ARGUMENTS: u8 = 1;

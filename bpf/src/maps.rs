@@ -111,7 +111,7 @@ impl Maps {
                         "stack_slots",
                         4,
                         stack_slot,
-                        abi::STACK_SLOTS * cpus,
+                        abi::SLOTS * cpus,
                         &none,
                     )?,
                 ),

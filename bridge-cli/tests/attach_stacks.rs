@@ -257,6 +257,39 @@ fn main() {
             },
         ),
         bpf_test(
+            "stacks_and_filters_of_threads_that_preempt_one_another_are_their_own",
+            || {
+                let target = built(
+                    "shared_cpu.c",
+                    "shared-cpu",
+                    &[WITH, &["-pthread"]].concat(),
+                );
+                let count = match std::env::var_os("TRACEBRAID_SHORT") {
+                    None => "10000",
+                    Some(_) => "3000",
+                };
+                // The one at its entry, the other at its exit: programs that may be in each other's way.
+                let (enter, exit) = ("syscalls:sys_enter_getppid", "syscalls:sys_exit_getuid");
+                for filters in [&[][..], &["--filter", "common_pid != 0"]] {
+                    let args = [&["-g", "-e", enter], filters, &["-e", exit], filters].concat();
+                    let (events, ran) = run(&args, &[&target, count]);
+                    for (event, own, other) in
+                        [(enter, "parents", "users"), (exit, "users", "parents")]
+                    {
+                        let of: Vec<&Value> =
+                            events.iter().filter(|it| it["event"] == event).collect();
+                        let mixed = of.iter().find(|it| names(it).contains(&other));
+                        assert!(mixed.is_none(), "{mixed:?}");
+                        let named = of.iter().filter(|it| names(it).contains(&own)).count();
+                        let known = of.len() + ran.lost(event);
+                        let all = known..=known + ran.missed(event);
+                        assert!(all.contains(&count.parse().unwrap()), "{}", ran.err);
+                        assert!(named > of.len() / 2, "{}", ran.err);
+                    }
+                }
+            },
+        ),
+        bpf_test(
             "a_process_that_has_ended_before_it_is_looked_at_is_named",
             || {
                 let target = built("stacks.c", "brief", WITH);

@@ -114,15 +114,21 @@ struct stacks {
 	__u32 reserved;
 };
 
-/* Slots of stack_slots: no program of a kind runs while another of its kind does, on one CPU. */
-enum abi_stack_slot {
-	/* The scheduler's, which run with interrupts off. */
-	ABI_STACK_SCHED,
-	/* Those of what a task does: system calls, and a process's life. */
-	ABI_STACK_TASK,
-	/* Those of tracepoints by name. */
-	ABI_STACK_TRACEPOINT,
-	ABI_STACK_SLOTS,
+/*
+ * Whose memory of a CPU something is. A program never runs while it runs already on the same CPU (the kernel's guard
+ * of each), but may be preempted by a task that comes into another one: those that have a slot in common may not.
+ */
+enum abi_slot {
+	/* The scheduler's programs, which run with interrupts off. */
+	ABI_SLOT_SCHED,
+	ABI_SLOT_FORK,
+	ABI_SLOT_EXEC,
+	ABI_SLOT_EXIT,
+	ABI_SLOT_SYS_ENTER,
+	ABI_SLOT_SYS_EXIT,
+	/* Those of tracepoints by name, of which one runs at a time. */
+	ABI_SLOT_TRACEPOINT,
+	ABI_SLOTS,
 };
 
 /* Indexed by cpu * settings.entries + entry. */

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* The life of processes, from raw tracepoints: fork (of the parent), exec, exit. */
-#define STACK_SLOT ABI_STACK_TASK
 #define FILTER_RECORDS
 #include "shared.bpf.h"
 
@@ -18,7 +17,7 @@ int process_fork(struct bpf_raw_tracepoint_args *ctx)
 	fill_header(&record.header, settings.kernel_entry[ABI_PROCESS_FORK]);
 	fill_task(&record.parent, parent);
 	fill_task(&record.child, (void *)ctx->args[1]);
-	emit(ctx, &record.header, sizeof(record));
+	emit(ctx, ABI_SLOT_FORK, &record.header, sizeof(record));
 	return 0;
 }
 
@@ -49,7 +48,7 @@ int process_exec(struct bpf_raw_tracepoint_args *ctx)
 	counter = counter_of(record.header.entry);
 	if (counter)
 		__sync_fetch_and_add(&counter->hits, 1);
-	if (settings.filters && !is_record_wanted(&record.header, sizeof(record))) {
+	if (settings.filters && !is_record_wanted(ABI_SLOT_EXEC, &record.header, sizeof(record))) {
 		count_filtered(counter);
 		return 0;
 	}
@@ -87,6 +86,6 @@ int process_exit(struct bpf_raw_tracepoint_args *ctx)
 	record.first = settings.exit_tells_last ? ctx->args[1] & 1 :
 						  BPF_CORE_READ(task, signal, live.counter) == 0;
 	record.second = 0;
-	emit(ctx, &record.header, sizeof(record));
+	emit(ctx, ABI_SLOT_EXIT, &record.header, sizeof(record));
 	return 0;
 }

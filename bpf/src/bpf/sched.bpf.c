@@ -3,7 +3,6 @@
  * Scheduler events, from raw tracepoints. Each is wanted for the task that plays its part: a switch
  * for who leaves or who comes, a wake for who is woken, a migration for who moves.
  */
-#define STACK_SLOT ABI_STACK_SCHED
 #define FILTER_RECORDS
 #include "shared.bpf.h"
 
@@ -51,8 +50,8 @@ int sched_switch(struct bpf_raw_tracepoint_args *ctx)
 	record.prev_state = reported_state(ctx->args[0] & 1, ctx->args[3], prev->exit_state);
 	fill_task(&record.next, next);
 	/* The scheduler has interrupts off here. */
-	if (!is_filtered(&record.header, sizeof(record)))
-		put_alone(ctx, &record.header, sizeof(record));
+	if (!is_filtered(ABI_SLOT_SCHED, &record.header, sizeof(record)))
+		put_alone(ctx, ABI_SLOT_SCHED, &record.header, sizeof(record));
 	return 0;
 }
 
@@ -67,7 +66,7 @@ static __always_inline int woken(struct bpf_raw_tracepoint_args *ctx, enum abi_e
 	fill_task(&record.task, task);
 	record.first = task_field(task, thread_info.cpu);
 	record.second = 0;
-	emit(ctx, &record.header, sizeof(record));
+	emit(ctx, ABI_SLOT_SCHED, &record.header, sizeof(record));
 	return 0;
 }
 
@@ -104,6 +103,6 @@ int sched_migrate_task(struct bpf_raw_tracepoint_args *ctx)
 	fill_task(&record.task, task);
 	record.first = task_field(task, thread_info.cpu);
 	record.second = ctx->args[1];
-	emit(ctx, &record.header, sizeof(record));
+	emit(ctx, ABI_SLOT_SCHED, &record.header, sizeof(record));
 	return 0;
 }

@@ -264,11 +264,12 @@ static __always_inline void fill_header(struct header *header, __u32 entry)
 #include "stack.bpf.h"
 
 /* The same as below, with a stack behind the record. */
-static __always_inline void emit_with_stack(void *ctx, struct header *record, const __u32 size)
+static __always_inline void emit_with_stack(void *ctx, enum abi_slot slot, struct header *record,
+					    const __u32 size)
 {
 	struct counter *counter = counter_of(record->entry);
-	struct stack_record *stack = stack_slot_here();
-	__u32 bytes = take_stack_here(ctx);
+	struct stack_record *stack = stack_slot_here(slot);
+	__u32 bytes = take_stack_here(ctx, slot);
 	unsigned long flags;
 	struct bpf_dynptr room;
 	int full = true;
@@ -297,15 +298,16 @@ static __always_inline void emit_with_stack(void *ctx, struct header *record, co
 #ifdef FILTER_RECORDS
 #include "records.bpf.h"
 #else
-#define is_record_wanted(record, size) true
+#define is_record_wanted(slot, record, size) true
 #endif
 
 /* Whether the entry's filter refuses a record, which is then counted. */
-static __always_inline bool is_filtered(const struct header *record, const __u32 size)
+static __always_inline bool is_filtered(enum abi_slot slot, const struct header *record,
+					const __u32 size)
 {
 	struct counter *counter;
 
-	if (!settings.filters || is_record_wanted(record, size))
+	if (!settings.filters || is_record_wanted(slot, record, size))
 		return false;
 	counter = counter_of(record->entry);
 	if (counter)
@@ -315,14 +317,15 @@ static __always_inline bool is_filtered(const struct header *record, const __u32
 }
 
 /* Puts a record of constant size into the ring of this CPU, where nothing can come in between. */
-static __always_inline void put_alone(void *ctx, struct header *record, const __u32 size)
+static __always_inline void put_alone(void *ctx, enum abi_slot slot, struct header *record,
+				      const __u32 size)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct counter *counter = counter_on(cpu, record->entry);
 	void *ring = bpf_map_lookup_elem(&rings, &cpu), *room = NULL;
 
 	if (stacks.room && !settings.count_only) {
-		emit_with_stack(ctx, record, size);
+		emit_with_stack(ctx, slot, record, size);
 		return;
 	}
 	if (counter)
@@ -341,18 +344,19 @@ static __always_inline void put_alone(void *ctx, struct header *record, const __
 }
 
 /* The same anywhere. */
-static __always_inline void emit(void *ctx, struct header *record, const __u32 size)
+static __always_inline void emit(void *ctx, enum abi_slot slot, struct header *record,
+				 const __u32 size)
 {
 	unsigned long flags;
 
-	if (is_filtered(record, size))
+	if (is_filtered(slot, record, size))
 		return;
 	if (stacks.room && !settings.count_only) {
-		emit_with_stack(ctx, record, size);
+		emit_with_stack(ctx, slot, record, size);
 		return;
 	}
 	keep_others_away(flags);
-	put_alone(ctx, record, size);
+	put_alone(ctx, slot, record, size);
 	let_others_in(flags);
 }
 

@@ -12,8 +12,7 @@
 const volatile struct stacks stacks SEC(".rodata.stacks");
 
 /*
- * For programs that nothing of their own kind interrupts: a slot for each kind on each CPU. It is no
- * per-CPU map, whose values end at 32 KiB.
+ * Of each CPU its slots. It is no per-CPU map, whose values end at 32 KiB. Probes have slots of their own.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -22,16 +21,11 @@ struct {
 	__type(value, struct stack_record);
 } stack_slots SEC(".maps");
 
-/* Probes have slots of their own. */
-#ifndef STACK_SLOT
-#define STACK_SLOT ABI_STACK_TASK
-#endif
-
-static __always_inline struct stack_record *stack_slot_here(void)
+static __always_inline struct stack_record *stack_slot_here(enum abi_slot slot)
 {
-	__u32 slot = ABI_STACK_SLOTS * bpf_get_smp_processor_id() + STACK_SLOT;
+	__u32 index = ABI_SLOTS * bpf_get_smp_processor_id() + slot;
 
-	return bpf_map_lookup_elem(&stack_slots, &slot);
+	return bpf_map_lookup_elem(&stack_slots, &index);
 }
 
 #define PAGE 4096
@@ -96,14 +90,18 @@ static __always_inline __u32 take_frames(void *ctx, struct stack_record *stack)
 }
 
 /* The stack at a tracepoint, in the slot of the CPU; bytes of it. */
-static __noinline __u32 take_stack_here(void *ctx)
+static __noinline __u32 take_stack_here(void *ctx, enum abi_slot slot)
 {
-	struct stack_record *stack = stack_slot_here();
+	struct stack_record *stack = stack_slot_here(slot);
+	unsigned long flags;
 	__u32 used;
 
 	if (!stack)
 		return 0;
+	/* The kernel gathers the addresses in memory of the CPU, where others that come in would gather theirs. */
+	keep_others_away(flags);
 	used = take_frames(ctx, stack);
+	let_others_in(flags);
 	if (stacks.memory) {
 		take_registers(stack, (const __u64 *)bpf_task_pt_regs(bpf_get_current_task_btf()));
 		used += take_memory(stack, used);

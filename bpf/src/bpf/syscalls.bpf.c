@@ -3,7 +3,6 @@
  * System calls, from raw tracepoints: all of them, or those whose numbers have an entry. Calls by
  * another ABI (32-bit, x32) number differently and are left out, as the kernel's own syscalls:* are.
  */
-#define STACK_SLOT ABI_STACK_TASK
 #define FILTER_RECORDS
 #include "shared.bpf.h"
 
@@ -115,7 +114,7 @@ int sys_enter(struct bpf_raw_tracepoint_args *ctx)
 	fill_header(&record.header, entry);
 	record.number = number;
 	fill_arguments(record.arguments, (void *)ctx->args[0]);
-	emit(ctx, &record.header, sizeof(record));
+	emit(ctx, ABI_SLOT_SYS_ENTER, &record.header, sizeof(record));
 	return 0;
 }
 
@@ -134,6 +133,6 @@ int sys_exit(struct bpf_raw_tracepoint_args *ctx)
 	fill_header(&record.header, entry);
 	record.number = number;
 	record.result = ctx->args[1];
-	emit(ctx, &record.header, sizeof(record));
+	emit(ctx, ABI_SLOT_SYS_EXIT, &record.header, sizeof(record));
 	return 0;
 }

@@ -36,7 +36,7 @@ static __noinline __u32 process_here(struct task_struct *task)
 	return number_here(BPF_CORE_READ(task, signal, pids[PIDTYPE_TGID]));
 }
 
-static __noinline __u32 thread_here(struct task_struct *task)
+static __noinline __attribute__((unused)) __u32 thread_here(struct task_struct *task)
 {
 	return number_here(BPF_CORE_READ(task, thread_pid));
 }

@@ -7,7 +7,6 @@
  * else adds to, and a ring without locks; where stacks are wanted, which it has no room for, records go to the
  * ring of all others.
  */
-#define STACK_SLOT ABI_STACK_TRACEPOINT
 #include "shared.bpf.h"
 #include "solo_ring.bpf.h"
 
@@ -67,7 +66,7 @@ static __always_inline void put(struct counter *counter, struct header *header,
 	void *ring;
 
 	if (stack_bytes)
-		stack = stack_slot_here();
+		stack = stack_slot_here(ABI_SLOT_TRACEPOINT);
 	keep_others_away(flags);
 	ring = ring_here();
 	if (!ring) {
@@ -142,7 +141,7 @@ int tracepoint(void *ctx)
 	}
 	fill_header(&header, at->entry);
 	if (stacks.room)
-		header.stack = take_stack_here(ctx);
+		header.stack = take_stack_here(ctx, ABI_SLOT_TRACEPOINT);
 	put(counter, &header, bytes, size);
 	return 0;
 }

@@ -69,6 +69,20 @@ pub(crate) const OLDER: &[Older] = &[
         is_it: |it| it.is_of_listing && (it.line.contains("$arg") || it.line.contains("$retval")),
     },
     Older {
+        before: Version(6, 10),
+        what: "that $argN and $retval differ in their types from those of the event that is there is not known",
+        is_it: |it| {
+            it.theirs == "ok"
+                && it.ours.contains("different from existing probe")
+                && (it.line.contains("$arg") || it.line.contains("$retval"))
+        },
+    },
+    Older {
+        before: Version(6, 10),
+        what: "arguments beyond the 128th are left out and nothing is said",
+        is_it: |it| it.theirs == "ok" && it.ours.contains("Too many arguments are specified"),
+    },
+    Older {
         before: NEWEST,
         what: "event probes know no (STRUCTURE)",
         is_it: |it| {

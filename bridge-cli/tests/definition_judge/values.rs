@@ -56,6 +56,16 @@ const KNOWN: &[Known] = &[
         },
     },
     Known {
+        reason: "where a return probe is on the same call, whoever is asked after it sees its trampoline as what the \
+                 function goes back to",
+        is_it: |it| {
+            let is_entry = matches!(it.argument.program.steps().first(), Some(Step::Stack(0)));
+            it.kind == Kind::Kernel
+                && is_entry
+                && (is_trampoline(it.ours) || is_trampoline(it.theirs))
+        },
+    },
+    Known {
         reason: "offsets are numbers of 64 bits; the kernel keeps 32 of them",
         is_it: |it| {
             let mut steps = it.argument.program.steps().iter();
@@ -116,6 +126,18 @@ const KNOWN: &[Known] = &[
         },
     },
 ];
+
+/// Whether a number, in hexadecimal, is where the kernel leads returns that are probed.
+fn is_trampoline(shown: &str) -> bool {
+    const NAMES: [&str; 2] = ["arch_rethook_trampoline", "__kretprobe_trampoline"];
+    let table = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let mut symbols = table.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        Some((words.next()?, words.nth(1)?))
+    });
+    let address = shown.trim_start_matches("0x");
+    symbols.any(|(at, name)| NAMES.contains(&name) && at.trim_start_matches('0') == address)
+}
 
 impl Values<'_> {
     fn is_array_of_texts(&self) -> bool {
