@@ -7,11 +7,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use libtest_mimic::Trial;
 use nix::mount::{MsFlags, mount};
 use nix::sched::CloneFlags;
 use nix::sys::signal::Signal;
-use support::{Attached, Target, bpf_test, build, run_bridge};
+use support::{Attached, Target, bpf_test_unless, build, run_bridge};
 
 const USAGE: i32 = 2;
 
@@ -88,15 +87,6 @@ fn no_cgroups() -> Option<String> {
     }
 }
 
-fn cgroup_test(name: &str, reason: Option<&String>, run: fn()) -> Trial {
-    match reason {
-        None => bpf_test(name, run),
-        Some(reason) => Trial::test(name, || Ok(()))
-            .with_kind(reason.clone())
-            .with_ignored_flag(true),
-    }
-}
-
 /// Runs three programs that sleep often: in the inner cgroup, in the outer, in neither; returns the threads of
 /// the first two, and of the third.
 fn three() -> (Cgroups, [Target; 3]) {
@@ -116,9 +106,9 @@ fn main() {
     let reason = no_cgroups();
     let reason = reason.as_ref();
     support::run(vec![
-        cgroup_test(
-            "hits_of_tasks_in_a_cgroup_and_below_it_come_and_no_others",
+        bpf_test_unless(
             reason,
+            "hits_of_tasks_in_a_cgroup_and_below_it_come_and_no_others",
             || {
                 let (cgroups, targets) = three();
                 let path = cgroups.outer.display().to_string();
@@ -160,9 +150,9 @@ fn main() {
                 }
             },
         ),
-        cgroup_test(
-            "a_cgroup_is_named_by_its_path_in_the_hierarchy_or_by_its_number",
+        bpf_test_unless(
             reason,
+            "a_cgroup_is_named_by_its_path_in_the_hierarchy_or_by_its_number",
             || {
                 let (cgroups, targets) = three();
                 let root = mounted().unwrap();
@@ -185,9 +175,9 @@ fn main() {
                 }
             },
         ),
-        cgroup_test(
-            "a_target_that_is_not_in_the_cgroup_has_no_hits",
+        bpf_test_unless(
             reason,
+            "a_target_that_is_not_in_the_cgroup_has_no_hits",
             || {
                 let (cgroups, [inside, _outer, outside]) = three();
                 let path = cgroups.inner.display().to_string();
@@ -202,9 +192,9 @@ fn main() {
                 }
             },
         ),
-        cgroup_test(
-            "a_cgroup_that_is_not_there_is_told_and_nothing_is_attached",
+        bpf_test_unless(
             reason,
+            "a_cgroup_that_is_not_there_is_told_and_nothing_is_attached",
             || {
                 for wrong in ["no/such/cgroup", "/etc", "18446744073709551615"] {
                     let ran =

@@ -11,9 +11,8 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::time::Duration;
 
-use libtest_mimic::Trial;
 use nix::sys::signal::Signal;
-use support::{Attached, Target, bpf_test};
+use support::{Attached, Target, bpf_test_unless};
 
 /// Set for the copy that is inside.
 const INSIDE: &str = "ATTACH_IN_NAMESPACE";
@@ -32,15 +31,6 @@ fn enter() -> String {
         .env(INSIDE, "1")
         .exec();
     format!("unshare cannot be started: {error}")
-}
-
-fn namespace_test(name: &str, reason: Option<&String>, run: fn()) -> Trial {
-    match reason {
-        None => bpf_test(name, run),
-        Some(reason) => Trial::test(name, || Ok(()))
-            .with_kind(reason.clone())
-            .with_ignored_flag(true),
-    }
 }
 
 /// The threads that are there by now.
@@ -75,9 +65,9 @@ fn main() {
     };
     let reason = reason.as_ref();
     support::run(vec![
-        namespace_test(
-            "program_and_kernel_are_told_by_the_numbers_there",
+        bpf_test_unless(
             reason,
+            "program_and_kernel_are_told_by_the_numbers_there",
             || {
                 let target = Target::start("ticker", &["50", "1000"]);
                 // That many processes there are not here, so the number is not the one outside.
@@ -118,7 +108,7 @@ fn main() {
                 target.finish();
             },
         ),
-        namespace_test("of_others_outside_nothing_comes", reason, || {
+        bpf_test_unless(reason, "of_others_outside_nothing_comes", || {
             let attached = Attached::start(&["-a", "-e", "sched:sched_switch"]);
             let target = Target::start("ticker", &["200", "1000"]);
             target.go();

@@ -40,6 +40,16 @@ pub(crate) fn bpf_test(name: &str, run: impl FnOnce() + Send + 'static) -> Trial
     }
 }
 
+/// The same where nothing speaks against it; else it is reported as ignored with that reason.
+pub(crate) fn bpf_test_unless(reason: Option<&String>, name: &str, run: fn()) -> Trial {
+    match reason {
+        None => bpf_test(name, run),
+        Some(reason) => Trial::test(name, || Ok(()))
+            .with_kind(reason.clone())
+            .with_ignored_flag(true),
+    }
+}
+
 /// A test in which the bridge has to be there within a certain time: for CPUs that are no emulation
 /// (`TRACEBRAID_SHORT`).
 pub(crate) fn timed(test: Trial) -> Trial {
