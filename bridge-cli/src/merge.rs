@@ -15,7 +15,8 @@
 //!
 //! Items of one time keep the order of their rings, and in one ring the order in which they came.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// What can be merged.
 pub trait Timed {
@@ -74,28 +75,29 @@ impl<T: Timed> Merge<T> {
         }
     }
 
-    /// Takes what `ring` gave in one round, in any order, and its promise that nothing older than
-    /// `promise` will follow. Returns `false`, and takes nothing, where there is no such ring.
-    pub fn push(&mut self, ring: usize, promise: u64, batch: impl IntoIterator<Item = T>) -> bool {
+    /// Takes what `ring` gave in one round out of `batch`, in any order, and its promise that nothing older
+    /// than `promise` will follow. Returns `false`, and takes nothing, where there is no such ring.
+    pub fn push(&mut self, ring: usize, promise: u64, batch: &mut Vec<T>) -> bool {
         let Some(ring) = self.rings.get_mut(ring) else {
             return false;
         };
-        let before = ring.items.len();
-        let mut sorted = true;
-        for item in batch {
-            sorted &= ring
-                .items
-                .back()
-                .is_none_or(|last| last.time() <= item.time());
-            ring.items.push_back(item);
+        self.held += batch.len();
+        self.counts.most_held = self.counts.most_held.max(self.held);
+        let last = ring.items.back().map_or(0, T::time);
+        let is_sorted = batch.is_sorted_by_key(T::time)
+            && batch.first().is_none_or(|first| last <= first.time());
+        if ring.items.is_empty() {
+            // The lists change places, and nothing is moved.
+            let empty = std::mem::replace(&mut ring.items, std::mem::take(batch).into());
+            *batch = empty.into();
+        } else {
+            ring.items.extend(batch.drain(..));
         }
-        if !sorted {
+        if !is_sorted {
             // Stable, so that equal times stay in the order in which they came.
             ring.items.make_contiguous().sort_by_key(T::time);
         }
         ring.promise = ring.promise.max(promise);
-        self.held += ring.items.len() - before;
-        self.counts.most_held = self.counts.most_held.max(self.held);
         true
     }
 
@@ -129,16 +131,12 @@ impl<T: Timed> Merge<T> {
     /// the rest.
     pub fn release(&mut self, out: &mut Vec<T>) {
         let watermark = self.watermark();
+        let is_final = |item: &T| watermark == u64::MAX || item.time() < watermark;
         let final_from = out.len();
-        for ring in &mut self.rings {
-            let ready = match watermark {
-                u64::MAX => ring.items.len(),
-                _ => ring.items.partition_point(|item| item.time() < watermark),
-            };
-            out.extend(ring.items.drain(..ready));
-        }
-        // Stable: rings in their order, and each ring as it came. The sort finds the sorted runs.
-        out[final_from..].sort_by_key(T::time);
+        let ready = self.rings.iter();
+        let ready = ready.map(|ring| ring.items.partition_point(is_final));
+        let ready = ready.collect();
+        self.take(ready, out);
         self.give_out(&mut out[final_from..]);
         if self.held > self.limit {
             self.force(out);
@@ -177,21 +175,55 @@ impl<T: Timed> Merge<T> {
         );
         let (_, &mut bound, _) = times.select_nth_unstable(count - 1);
         // Everything before the bound; of its own time only as many as are needed, by order of rings.
-        for ring in &mut self.rings {
-            let older = ring.items.partition_point(|item| item.time() < bound);
-            count -= older;
-            out.extend(ring.items.drain(..older));
-        }
-        for ring in &mut self.rings {
-            let equal = ring
-                .items
-                .partition_point(|item| item.time() == bound)
-                .min(count);
+        let rings = self.rings.iter();
+        let mut ready: Vec<usize> = rings
+            .map(|ring| ring.items.partition_point(|item| item.time() < bound))
+            .collect();
+        count -= ready.iter().sum::<usize>();
+        for (ring, ready) in self.rings.iter().zip(&mut ready) {
+            let until = ring.items.partition_point(|item| item.time() <= bound);
+            let equal = (until - *ready).min(count);
             count -= equal;
-            out.extend(ring.items.drain(..equal));
+            *ready += equal;
         }
-        out[from..].sort_by_key(T::time);
+        self.take(ready, out);
         self.give_out(&mut out[from..]);
+    }
+
+    /// Appends to `out` the first so many items of each ring, in order of time; of one time, in that of the rings.
+    fn take(&mut self, mut ready: Vec<usize>, out: &mut Vec<T>) {
+        out.reserve(ready.iter().sum());
+        let head = |ring: &Ring<T>| ring.items.front().map_or(u64::MAX, T::time);
+        let mut heads: BinaryHeap<Reverse<(u64, usize)>> = self
+            .rings
+            .iter()
+            .enumerate()
+            .filter(|(number, _)| ready[*number] != 0)
+            .map(|(number, ring)| Reverse((head(ring), number)))
+            .collect();
+        while let Some(Reverse((_, number))) = heads.pop() {
+            let next = heads.peek().map(|Reverse(next)| *next);
+            let (ring, ready) = (&mut self.rings[number], &mut ready[number]);
+            // All that comes before the first of the others.
+            let run = match next {
+                None => *ready,
+                Some(next) => {
+                    let items = ring.items.iter().take(*ready);
+                    items
+                        .take_while(|item| (item.time(), number) < next)
+                        .count()
+                }
+            };
+            match next {
+                None => out.extend(ring.items.drain(..run)),
+                // Mostly it is a few.
+                Some(_) => (0..run).for_each(|_| out.extend(ring.items.pop_front())),
+            }
+            *ready -= run;
+            if *ready != 0 {
+                heads.push(Reverse((head(ring), number)));
+            }
+        }
     }
 
     fn give_out(&mut self, items: &mut [T]) {

@@ -284,7 +284,8 @@ fn main() {
                         let known = of.len() + ran.lost(event);
                         let all = known..=known + ran.missed(event);
                         assert!(all.contains(&count.parse().unwrap()), "{}", ran.err);
-                        assert!(named > of.len() / 2, "{}", ran.err);
+                        let unnamed = of.iter().find(|it| !names(it).contains(&own));
+                        assert!(named > of.len() / 2, "{named} {unnamed:?} {}", ran.err);
                     }
                 }
             },

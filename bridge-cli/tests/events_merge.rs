@@ -77,7 +77,7 @@ fn run(plans: &[Plan], limit: usize) -> (Vec<Vec<Item>>, Counts) {
     for round in 0..rounds {
         for (ring, plan) in plans.iter().enumerate() {
             if let Some((promise, items)) = plan.get(round) {
-                assert!(merge.push(ring, *promise, items.iter().copied()));
+                assert!(merge.push(ring, *promise, &mut items.clone()));
             }
         }
         let mut out = Vec::new();
@@ -136,7 +136,7 @@ proptest! {
     fn a_batch_in_any_order_comes_out_in_order(mut times in proptest::collection::vec(0..50_u64, 0..80)) {
         let mut merge = Merge::new(1, usize::MAX);
         let items = times.iter().enumerate().map(|(number, time)| item(*time, 0, number));
-        merge.push(0, 0, items.collect::<Vec<_>>());
+        merge.push(0, 0, &mut items.collect());
         let mut out = Vec::new();
         merge.finish(&mut out);
         times.sort();
@@ -150,14 +150,14 @@ proptest! {
 fn nothing_is_given_out_that_another_ring_could_still_precede() {
     let mut merge = Merge::new(2, 100);
     let mut out = Vec::new();
-    merge.push(0, 10, [item(3, 0, 0), item(8, 0, 1)]);
+    merge.push(0, 10, &mut vec![item(3, 0, 0), item(8, 0, 1)]);
     merge.release(&mut out);
     assert_eq!(out, [], "ring 1 has promised nothing");
-    merge.push(1, 8, [item(5, 1, 0)]);
+    merge.push(1, 8, &mut vec![item(5, 1, 0)]);
     merge.release(&mut out);
     assert_eq!(out.iter().map(|item| item.time).collect::<Vec<_>>(), [3, 5]);
     assert_eq!(merge.watermark(), 8);
-    merge.push(1, 9, []);
+    merge.push(1, 9, &mut vec![]);
     merge.release(&mut out);
     assert_eq!(out.last().map(|item| item.time), Some(8));
 }
@@ -167,9 +167,9 @@ fn a_silent_ring_that_keeps_promising_holds_nobody_back() {
     let mut merge = Merge::new(3, 10);
     let mut out = Vec::new();
     for time in 1..1000 {
-        merge.push(0, time, [item(time - 1, 0, 0)]);
-        merge.push(1, time, []);
-        merge.push(2, time, []);
+        merge.push(0, time, &mut vec![item(time - 1, 0, 0)]);
+        merge.push(1, time, &mut vec![]);
+        merge.push(2, time, &mut vec![]);
         merge.release(&mut out);
         assert_eq!(merge.held(), 0);
     }
@@ -180,7 +180,7 @@ fn a_silent_ring_that_keeps_promising_holds_nobody_back() {
 fn an_ended_ring_holds_nobody_back() {
     let mut merge = Merge::new(2, 10);
     let mut out = Vec::new();
-    merge.push(0, 100, [item(50, 0, 0)]);
+    merge.push(0, 100, &mut vec![item(50, 0, 0)]);
     merge.end(1);
     merge.release(&mut out);
     assert_eq!(out.len(), 1);
@@ -191,9 +191,13 @@ fn an_ended_ring_holds_nobody_back() {
 fn a_late_item_is_marked_and_one_that_still_finds_its_place_is_not() {
     let mut merge = Merge::new(1, 10);
     let mut out = Vec::new();
-    merge.push(0, 5, [item(4, 0, 0), item(9, 0, 1)]);
+    merge.push(0, 5, &mut vec![item(4, 0, 0), item(9, 0, 1)]);
     merge.release(&mut out);
-    merge.push(0, 10, [item(4, 0, 2), item(6, 0, 3), item(3, 0, 4)]);
+    merge.push(
+        0,
+        10,
+        &mut vec![item(4, 0, 2), item(6, 0, 3), item(3, 0, 4)],
+    );
     merge.release(&mut out);
     let shown: Vec<(u64, bool)> = out.iter().map(|item| (item.time, item.late)).collect();
     assert_eq!(
@@ -208,13 +212,13 @@ fn a_ring_that_stands_still_costs_order_and_not_memory() {
     let mut merge = Merge::new(2, 100);
     let mut out = Vec::new();
     for number in 0..10_000 {
-        merge.push(0, number, [item(number, 0, number as usize)]);
+        merge.push(0, number, &mut vec![item(number, 0, number as usize)]);
         merge.release(&mut out);
         assert!(merge.held() <= 100);
     }
     assert!(merge.counts().forced > 9_000);
-    merge.push(1, 10_000, [item(20, 1, 0)]);
-    merge.push(0, 10_000, []);
+    merge.push(1, 10_000, &mut vec![item(20, 1, 0)]);
+    merge.push(0, 10_000, &mut vec![]);
     merge.release(&mut out);
     assert_eq!(merge.counts().late, 1);
     assert_eq!(out.len(), 10_001);
@@ -224,6 +228,6 @@ fn a_ring_that_stands_still_costs_order_and_not_memory() {
 #[test]
 fn a_ring_that_does_not_exist_takes_nothing() {
     let mut merge = Merge::new(1, 10);
-    assert!(!merge.push(1, 5, [item(1, 1, 0)]));
+    assert!(!merge.push(1, 5, &mut vec![item(1, 1, 0)]));
     assert_eq!(merge.held(), 0);
 }

@@ -153,7 +153,7 @@ impl Pump {
 
 fn push(merge: &mut Merge<Event>, spare: &mut Spare, first: usize, shares: &mut Vec<Share>) {
     for mut share in shares.drain(..) {
-        merge.push(first + share.ring, share.until, share.events.drain(..));
+        merge.push(first + share.ring, share.until, &mut share.events);
         spare.keep(share.events);
     }
 }
