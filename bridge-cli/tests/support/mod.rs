@@ -333,12 +333,22 @@ impl Ran {
     /// How many hits of `name` the kernel's recursion guard kept from the bridge, whoever made them; 0 where it
     /// does not count them. Of system calls Linux 7.2 was seen to drop some, on an emulated CPU.
     pub(crate) fn missed(&self, name: &str) -> usize {
-        self.row(name)[2].parse().unwrap_or(0)
+        self.column("misses", name).parse().unwrap_or(0)
     }
 
     /// How many hits of `name` are counted as lost, as where a bridge that gets no CPU lets a ring run full.
     pub(crate) fn lost(&self, name: &str) -> usize {
-        self.row(name)[3].parse().unwrap()
+        self.column("lost", name).parse().unwrap()
+    }
+
+    /// What the summary has for `name` below this heading; where there are filters it has one more.
+    fn column(&self, heading: &str, name: &str) -> String {
+        let mut lines = self.err.lines();
+        let headings = lines.find(|line| line.split_whitespace().next() == Some("probe"));
+        let headings = headings.unwrap_or_else(|| panic!("no summary in:\n{}", self.err));
+        let mut headings = headings.split_whitespace().skip(1);
+        let at = headings.position(|one| one == heading);
+        self.row(name)[at.expect(heading)].clone()
     }
 }
 
