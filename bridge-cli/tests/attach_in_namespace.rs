@@ -131,5 +131,22 @@ fn main() {
                 );
             }
         }),
+        bpf_test_unless(
+            reason,
+            "a_program_in_a_namespace_further_in_has_its_number_here",
+            || {
+                let ticker = support::build("ticker").display().to_string();
+                let probe = format!("usdt:{ticker}:demo:tick");
+                let args = ["attach", "-v", "--follow", "-e", &probe, "--"];
+                let command = ["unshare", "-p", "-f", &ticker, "5", "100", "now"];
+                let ran = support::run_bridge(&[&args[..], &command].concat());
+                let ticks = ran.events("demo:tick");
+                assert_eq!(ticks.len(), 5, "{}", ran.err);
+                // There it is 1, as is this program here.
+                let numbers: BTreeSet<u32> = ticks.iter().map(|line| tid(line)).collect();
+                assert!(numbers.len() == 1 && !numbers.contains(&1), "{numbers:?}");
+                assert!(numbers.iter().all(|&it| it < 1000), "{numbers:?}");
+            },
+        ),
     ])
 }
