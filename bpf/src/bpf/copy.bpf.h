@@ -7,6 +7,8 @@
 #ifndef TRACEBRAID_COPY_BPF_H
 #define TRACEBRAID_COPY_BPF_H
 
+#include "typed.bpf.h"
+
 #define COPY_WORDS 16
 
 /* Registers are all words, and it has more than 16 of them. */

@@ -10,7 +10,6 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-#define task_field(task, field) BPF_CORE_READ(task, field)
 #include "task.bpf.h"
 
 /* Made by the bridge, which puts the first ones in. */

@@ -47,18 +47,7 @@ struct ids processes SEC(".maps");
 struct ids threads SEC(".maps");
 struct ids excluded SEC(".maps");
 
-/* ---- kernel memory ---- */
-
-/*
- * Raw tracepoints hand over addresses. With the type of what is there, reading it is a load that gives 0 where
- * nothing is; before 6.2 it is a call.
- */
-extern void *bpf_rdonly_cast(const void *object, __u32 type) __ksym __weak;
-
-#define is_typed() bpf_ksym_exists(bpf_rdonly_cast)
-#define typed(type, address) ((type *)bpf_rdonly_cast(address, bpf_core_type_id_kernel(type)))
-#define task_field(task, field)						\
-	(is_typed() ? typed(struct task_struct, task)->field : BPF_CORE_READ(task, field))
+/* ---- tasks ---- */
 
 #include "task.bpf.h"
 

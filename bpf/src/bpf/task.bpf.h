@@ -9,6 +9,8 @@
 #ifndef TRACEBRAID_TASK_BPF_H
 #define TRACEBRAID_TASK_BPF_H
 
+#include "typed.bpf.h"
+
 /* The inode of the bridge's pid namespace; 0: the initial one. */
 const volatile __u32 pid_namespace SEC(".rodata.namespace");
 
@@ -19,26 +21,29 @@ const volatile __u32 pid_namespace SEC(".rodata.namespace");
 
 static __noinline __u32 number_here(struct pid *pid)
 {
-	__u32 level = BPF_CORE_READ(pid, level);
-	char *numbers = (char *)pid + bpf_core_field_offset(pid->numbers);
+	__u64 numbers = (__u64)pid + bpf_core_field_offset(pid->numbers);
+	__u32 level = field_of(struct pid, pid, level);
 
 	for (__u32 i = 0; i < NAMESPACES && i <= level; i++) {
-		struct upid *number = (void *)(numbers + (level - i) * bpf_core_type_size(struct upid));
+		__u64 number = numbers + (level - i) * bpf_core_type_size(struct upid);
+		struct pid_namespace *of = field_of(struct upid, number, ns);
 
-		if (BPF_CORE_READ(number, ns, ns.inum) == pid_namespace)
-			return BPF_CORE_READ(number, nr);
+		if (field_of(struct pid_namespace, of, ns.inum) == pid_namespace)
+			return field_of(struct upid, number, nr);
 	}
 	return 0;
 }
 
 static __noinline __u32 process_here(struct task_struct *task)
 {
-	return number_here(BPF_CORE_READ(task, signal, pids[PIDTYPE_TGID]));
+	struct signal_struct *process = task_field(task, signal);
+
+	return number_here(field_of(struct signal_struct, process, pids[PIDTYPE_TGID]));
 }
 
 static __noinline __attribute__((unused)) __u32 thread_here(struct task_struct *task)
 {
-	return number_here(BPF_CORE_READ(task, thread_pid));
+	return number_here(task_field(task, thread_pid));
 }
 
 /* Of the current task, and of a task by its address. */
