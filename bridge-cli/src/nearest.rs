@@ -1,5 +1,7 @@
 //! The nearest names to one that matches nothing.
 
+use crate::print::escaped;
+
 /// How many are offered.
 const OFFERED: usize = 3;
 /// Below this likeness (0 none, 1 equal) a name is no help.
@@ -38,6 +40,7 @@ fn likeness(wanted: &str, name: &str) -> f64 {
 
 /// `, did you mean a, b or c?` or nothing, to be put behind a message.
 pub fn suggestion(names: &[String]) -> Option<String> {
+    let names: Vec<String> = names.iter().map(|name| escaped(name)).collect();
     let (last, rest) = names.split_last()?;
     Some(if rest.is_empty() {
         format!("did you mean {last}?")

@@ -12,6 +12,7 @@ use std::time::Duration;
 use nix::sys::resource::{UsageWho, getrusage};
 use tracebraid_bpf::record::{Lost, LostReason};
 
+use crate::print;
 use crate::source::Cost;
 
 /// One probe's row.
@@ -177,13 +178,14 @@ impl Summary {
                 self.unwritten
             );
         }
-        let rows: Vec<&Row> = self.rows.iter().filter(|row| !row.is_silent()).collect();
+        let rows = self.rows.iter().filter(|row| !row.is_silent());
+        let rows: Vec<(String, &Row)> = rows.map(|row| (print::escaped(&row.name), row)).collect();
         if rows.is_empty() {
             return out;
         }
         let width = rows
             .iter()
-            .map(|row| row.name.chars().count())
+            .map(|(name, _)| name.chars().count())
             .max()
             .unwrap_or(0)
             .max(5);
@@ -201,14 +203,14 @@ impl Summary {
             "misses",
             "lost"
         );
-        for row in rows {
+        for (name, row) in rows {
             let misses = row
                 .misses
                 .map_or_else(|| "?".to_owned(), |misses| misses.to_string());
             let _ = write!(
                 out,
                 "  {:<width$} {:>12} {:>12}{} {misses:>8} {:>10}",
-                row.name,
+                name,
                 row.events,
                 row.hits,
                 column(&row.filtered.to_string()),
@@ -269,6 +271,22 @@ mod tests {
             misses: Some(0),
             ..Row::default()
         }
+    }
+
+    #[test]
+    fn a_name_with_a_line_break_stays_in_its_row() {
+        let name = "a:b\nbridge-cli: all is well\u{202e}".to_owned();
+        let rows = vec![Row { name, ..row() }];
+        let text = Summary {
+            rows,
+            ..Summary::default()
+        }
+        .render();
+        assert!(
+            text.contains("  a:b\\nbridge-cli: all is well\\u{202e} "),
+            "{text}"
+        );
+        assert_eq!(text.lines().count(), 3, "{text}");
     }
 
     #[test]

@@ -4,8 +4,9 @@
 mod support;
 
 use std::path::Path;
+use std::process::Command;
 
-use support::{Ran, bpf_test, build, run_bridge, test};
+use support::{Ran, Target, bpf_test, build, run_bridge, test};
 
 fn path(name: &str) -> String {
     build(name).display().to_string()
@@ -466,6 +467,38 @@ fn main() {
                 ] {
                     assert!(ran.err.contains(said), "{said} is not in {}", ran.err);
                 }
+            },
+        ),
+        bpf_test(
+            "a_relative_path_means_the_file_that_the_target_runs_where_another_has_taken_its_name",
+            || {
+                let directory = support::scratch("relative");
+                let (below, app) = (directory.join("below"), directory.join("app"));
+                std::fs::create_dir(&below).unwrap();
+                let copy = |name: &str| {
+                    let copied = Command::new("cp").arg(path(name)).arg(&app).status();
+                    assert!(copied.unwrap().success());
+                };
+                copy("ticker");
+                let target = Target::spawn(Command::new(&app).args(["1000000", "1000"]));
+                target.go();
+                let hits = |from: &Path, name: &str| {
+                    let mut bridge = support::bridge();
+                    bridge.current_dir(from).args(["attach", "-T", "0.5", "-p"]);
+                    let definition = format!("p:tick {name}:tick");
+                    bridge.args([&target.pid.to_string(), "-e", &definition]);
+                    let ran = Ran::from(bridge.output().unwrap());
+                    assert!(
+                        !ran.bodies("uprobes:tick").is_empty(),
+                        "{name}: {}",
+                        ran.err
+                    );
+                };
+                std::fs::remove_file(&app).unwrap();
+                hits(&directory, "./app");
+                copy("probed");
+                hits(&directory, "./app");
+                hits(&below, "../app");
             },
         ),
     ];

@@ -248,6 +248,40 @@ fn main() {
             let ran = Ran::from(command.output().unwrap());
             refused(&ran, status::RIGHTS, &["CAP_"]);
         }),
+        bpf_test(
+            "a_snapshot_of_a_process_that_may_not_be_looked_at_names_the_right",
+            || {
+                let target = Target::start("ticker", &["1", "1"]);
+                let pid = target.pid.to_string();
+                let mut command = Command::new("setpriv");
+                command.args(["--reuid", "65534", "--clear-groups", "--inh-caps=-all"]);
+                command.args(["--bounding-set=-all"]);
+                command.arg(bridge().get_program());
+                command.args(["snapshot", "-p", &pid]);
+                let ran = Ran::from(command.output().unwrap());
+                refused(&ran, status::RIGHTS, &[&pid, "CAP_SYS_PTRACE"]);
+            },
+        ),
+        test(
+            "a_file_without_definitions_is_said_to_define_nothing",
+            || {
+                let file = scratch("probes").join("empty");
+                fs::write(&file, "# nothing yet\n\n").unwrap();
+                let file = file.to_str().unwrap();
+                let ran = run_bridge(&["attach", "--probes", file, "-T", "1", "--", "true"]);
+                refused(&ran, status::NO_MATCH, &["--probes define nothing"]);
+            },
+        ),
+        test(
+            "a_flight_recorder_of_a_program_without_rings_says_what_to_leave_out",
+            || {
+                let target = Target::start("ticker", &["1", "1"]);
+                let pid = target.pid.to_string();
+                let ran = run_bridge(&["attach", "-p", &pid, "--flight-recorder", "-T", "1"]);
+                refused(&ran, status::TARGET, &["has no rings", "--flight-recorder"]);
+                assert!(!ran.err.contains("--via"), "{}", ran.err);
+            },
+        ),
         bpf_test("each_missing_capability_is_named", || {
             let bridge = bridge().get_program().to_owned();
             let run = |drop: &str, args: &str| {

@@ -179,8 +179,11 @@ pub(super) fn rings(
                 "process {} has no rings: its program does not link the SDK",
                 numbers(&without)
             );
-            return Err(Error::new(ErrorKind::Target, message)
-                .hint("leave --via out, and its tracepoints come through their USDT probes"));
+            let hint = match options.recorder.is_some() {
+                true => "--flight-recorder and --snapshot-when are about rings: leave them out",
+                false => "leave --via out, and its tracepoints come through their USDT probes",
+            };
+            return Err(Error::new(ErrorKind::Target, message).hint(hint));
         }
         without.retain(|pid| linking.contains(pid));
         if !without.is_empty() {

@@ -1,8 +1,7 @@
 //! Errors on the terminal: message, causes and hint, nothing in them that a terminal would obey.
 
-use std::fmt::Write as _;
-
 use crate::error::Error;
+use crate::print;
 
 /// What is printed on the standard error for `error`: a block of lines for each of its errors.
 pub(super) fn render(error: &Error) -> String {
@@ -45,15 +44,9 @@ pub(super) fn table(text: &str) -> String {
     out
 }
 
-/// Control characters as `\x1b`: names of files, threads and probes are other people's bytes.
+/// As in the stream of events: names of files, threads and probes are other people's bytes.
 fn escape_into(out: &mut String, text: &str) {
-    for c in text.chars() {
-        if c.is_control() {
-            let _ = write!(out, "\\x{:02x}", u32::from(c));
-        } else {
-            out.push(c);
-        }
-    }
+    out.push_str(&print::escaped(text));
 }
 
 #[cfg(test)]

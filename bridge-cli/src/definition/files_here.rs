@@ -113,12 +113,22 @@ impl View {
     /// The file that the target runs although it was removed or replaced, else the one below its root if it is
     /// there.
     fn place(&self, path: &str) -> Option<PathBuf> {
-        if let Some(place) = self.replaced.get(Path::new(path)) {
+        // The target calls its files by whole names.
+        let whole = std::path::absolute(path).ok()?;
+        let replaced = self.replaced.get(&whole);
+        let replaced = replaced.or_else(|| self.replaced.get(&without_links(&whole)?));
+        if let Some(place) = replaced {
             return Some(place.clone());
         }
-        let inside = self.root.join(path.strip_prefix('/')?);
+        let inside = self.root.join(whole.strip_prefix("/").ok()?);
         inside.exists().then_some(inside)
     }
+}
+
+/// A path by the directory that it leads to; the file itself need not be there any more.
+fn without_links(path: &Path) -> Option<PathBuf> {
+    let directory = path.parent()?.canonicalize().ok()?;
+    Some(directory.join(path.file_name()?))
 }
 
 /// Whether a file is one that is called `name` for short: `libc` is `libc.so.6`, and `c` as well.

@@ -14,6 +14,7 @@ use tracebraid_filter::{Error as Fault, ErrorKind as FaultKind, Type};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Field, Origin, Probe};
 use crate::nearest::{nearest, suggestion};
+use crate::print::escaped;
 
 /// How many events are named.
 const EVENTS: usize = 4;
@@ -241,15 +242,16 @@ impl Refusal {
                 "{wanted} is {}, which nothing can be compared with",
                 field.type_name
             );
-            return vec![message];
+            return vec![escaped(&message)];
         }
         let comparable = self.fields.iter().filter(|field| field.compared.is_some());
         let common = ["common_pid", "comm", "cpu"];
         let names = self.known.iter().map(String::as_str);
         let near = suggestion(&nearest(wanted, names.chain(common)));
         let shown: Vec<String> = comparable
-            .map(|field| format!("{} ({})", field.name, field.type_name))
+            .map(|field| escaped(&format!("{} ({})", field.name, field.type_name)))
             .collect();
+        let name = escaped(name);
         let has = match shown.is_empty() {
             true => format!("{name} has no fields"),
             false => format!("{name} has {}", some_of(&shown, FIELDS)),

@@ -7,6 +7,13 @@ pub fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     escape_with(bytes, b"", out);
 }
 
+/// The same of a text that stands among lines of our own: a name that another program chose ends none of them.
+pub fn escaped(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    escape(text.as_bytes(), &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
 /// Whether nothing there is to be escaped, as far as terminals go.
 pub fn is_plain(bytes: &[u8]) -> bool {
     // Without an early end inside a block, so that a block is a few vector instructions.

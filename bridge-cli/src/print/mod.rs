@@ -10,7 +10,7 @@ mod escape;
 mod stack;
 mod value;
 
-pub use escape::{escape, is_plain};
+pub use escape::{escape, escaped, is_plain};
 pub use stack::stack;
 pub use value::{Quotes, decimal, hex, hexadecimal, value, whole_characters};
 

@@ -5,6 +5,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::nearest::{nearest, suggestion};
+use crate::print::escaped;
 use crate::selector::{Scope, Selector};
 
 /// A tracepoint of a file that may be chosen.
@@ -257,6 +258,7 @@ fn some_of(names: &[String]) -> String {
     shown.dedup();
     let more = shown.len().saturating_sub(SHOWN);
     shown.truncate(SHOWN);
+    let shown: Vec<String> = shown.into_iter().map(escaped).collect();
     match more {
         0 => format!("there are {}", shown.join(", ")),
         more => format!("there are {} and {more} more", shown.join(", ")),

@@ -379,6 +379,12 @@ impl Resolver {
         if !resolved.names.is_empty() || waits {
             return Ok(());
         }
+        if resolved.warnings.is_empty() {
+            let message =
+                "there is nothing to attach: no -e, and the files of --probes define nothing";
+            return Err(Error::new(ErrorKind::NoMatch, message)
+                .hint("a definition is one line, such as: p:NAME PATH:SYMBOL ARGUMENTS"));
+        }
         let reasons = resolved.warnings.join("; ");
         Err(Error::new(
             ErrorKind::NoMatch,

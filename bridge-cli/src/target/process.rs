@@ -89,6 +89,11 @@ impl Process {
             return refuse(format!("{pid} is a thread of the kernel, not a program"));
         }
         if matches!(stat.state, b'Z' | b'X') {
+            if process.threads().is_ok_and(|threads| threads.len() > 1) {
+                return refuse(format!(
+                    "the main thread of process {pid} has ended; others go on, but through it a process is looked at"
+                ));
+            }
             return refuse(format!(
                 "process {pid} has ended and waits for its parent to notice"
             ));

@@ -19,6 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, Probe};
 use crate::filter::Hits;
 use crate::source::spare::Spare;
+use crate::target::Process;
 
 /// A snapshot that a program has asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +51,8 @@ pub fn held_by(pid: u32, wish: &mut dyn FnMut(&Probe) -> Hits) -> Result<Held> {
         regions.push(Taken::observe(path, id, pid)?);
     }
     if regions.is_empty() {
+        // Says what is the matter with a process that is not there, has ended, or may not be looked at.
+        Process::open(pid)?.mappings()?;
         let why = match find::numbers(pid).is_empty() {
             true => format!("there is no process {pid}, or it may not be looked at"),
             false => {
