@@ -501,6 +501,26 @@ fn main() {
                 hits(&below, "../app");
             },
         ),
+        bpf_test(
+            "a_path_of_a_usdt_probe_means_the_file_below_the_root_of_the_target",
+            || {
+                let directory = support::scratch("rooted");
+                let app = directory.join("app");
+                // Below our own root the path leads to something else.
+                std::fs::write(&app, "no program").unwrap();
+                let script = "mount -t tmpfs none \"$1\" && cp \"$2\" \"$1/app\" && echo READY $$ && exec sleep 100";
+                let target = Target::spawn(
+                    Command::new("unshare")
+                        .args(["-m", "sh", "-c", script, "sh"])
+                        .arg(&directory)
+                        .arg(path("ticker")),
+                );
+                let probe = format!("usdt:{}:demo:tick", app.display());
+                let pid = target.pid.to_string();
+                let ran = run_bridge(&["attach", "-v", "-p", &pid, "-T", "0.1", "-e", &probe]);
+                assert!(ran.err.contains("attached 1 probes"), "{}", ran.err);
+            },
+        ),
     ];
     support::run(trials);
 }

@@ -73,7 +73,8 @@ pub(super) fn candidates(binaries: &[Binary]) -> Vec<Candidate> {
     candidates
 }
 
-/// Which file a path means: one that a target has mapped under that name, else the one it leads us to.
+/// Which file a path means: one that a target has mapped under that name, else the one it leads a target to, else
+/// us.
 pub(super) fn file_of(
     path: &Path,
     targets: &Targets,
@@ -87,8 +88,8 @@ pub(super) fn file_of(
     }
     let mut failed = None;
     let inside = targets.iter().filter_map(|it| in_root_of(it, path));
-    for candidate in std::iter::once(path.to_owned()).chain(inside) {
-        match Binary::open(&candidate) {
+    for candidate in inside.chain(std::iter::once(path.to_owned())) {
+        match Binary::open_as(&candidate, path) {
             Ok(binary) => {
                 if let Some(unfit) = binary.unfit() {
                     return Err(Error::new(

@@ -126,6 +126,24 @@ pub(crate) const ON_PURPOSE: &[Deviation] = &[
         },
     },
     Deviation {
+        reason: "a pointer to text is a number in filters of event probes; the kernel compares it with text only",
+        is_it: |it| {
+            it.line.trim_start().starts_with('e')
+                && it.line.contains(" if ")
+                && !it.ours.contains("event filter parse error")
+                && it.theirs.contains("\"Expecting string field\"")
+        },
+    },
+    Deviation {
+        reason: "the function of f is a name; the kernel hands it to ftrace as a pattern, in which `\\_` is `_`",
+        is_it: |it| {
+            it.is_by_ftrace()
+                && it.theirs == "ok"
+                && it.ours.contains("Invalid probed address or symbol")
+                && it.place().contains('\\')
+        },
+    },
+    Deviation {
         reason: "a bitfield whose width and offset do not fit into 64 bits is refused; the kernel's sum wraps",
         is_it: |it| {
             it.ours.contains("Invalid bitfield")

@@ -39,7 +39,7 @@ const FOUND: &[(&str, &str)] = &[
     ("uprobe_events", "p {probed}::0x1440"),
     ("uprobe_events", "p {probed}/x:0x1440"),
     ("uprobe_events", "p /tmp/{long}:0x1440"),
-    // The function of f is a name, and a pointer to characters is compared as a number.
+    // The function of f is a name, and a pointer to text is compared as a number.
     ("dynamic_events", "f vfs\\_read"),
     (
         "dynamic_events",

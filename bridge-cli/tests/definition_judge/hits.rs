@@ -315,7 +315,7 @@ impl Compared {
             || is_unknown(ours) && definition.is_return
             || ["arch_rethook_trampoline", "return_to_handler"]
                 .iter()
-                .any(|trampoline| ours.contains(trampoline))
+                .any(|trampoline| ours.contains(trampoline) || theirs.contains(trampoline))
             // Without `bpf_get_func_ip` in user probes.
             || Version::here() < Version(6, 6) && ours.ends_with("<- <fault>)");
         if ours != theirs && !is_known {

@@ -95,28 +95,6 @@ pub(crate) const OLDER: &[Older] = &[
     },
     Older {
         before: NEWEST,
-        what: "the function of f is a pattern of ftrace's",
-        is_it: |it| {
-            let mut words = it.line.split_whitespace().skip(1);
-            let is_pattern = |name: &str| name.contains(['\\', '*', '?', '[']);
-            it.is_by_ftrace()
-                && it.theirs == "ok"
-                && it.ours.contains("Invalid probed address or symbol")
-                && words.next().is_some_and(is_pattern)
-        },
-    },
-    Older {
-        before: NEWEST,
-        what: "filters of event probes compare pointers to characters with text only",
-        is_it: |it| {
-            it.line.trim_start().starts_with('e')
-                && it.line.contains(" if ")
-                && it.ours == "ok"
-                && it.theirs.contains("Expecting string field")
-        },
-    },
-    Older {
-        before: NEWEST,
         what: "t and f take any characters behind the letter",
         is_it: |it| {
             it.is_by_ftrace() && it.ours.contains("Invalid maxactive number") && it.theirs == "ok"

@@ -129,7 +129,11 @@ const KNOWN: &[Known] = &[
 
 /// Whether a number, in hexadecimal, is where the kernel leads returns that are probed.
 fn is_trampoline(shown: &str) -> bool {
-    const NAMES: [&str; 2] = ["arch_rethook_trampoline", "__kretprobe_trampoline"];
+    const NAMES: [&str; 3] = [
+        "arch_rethook_trampoline",
+        "__kretprobe_trampoline",
+        "return_to_handler",
+    ];
     let table = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let mut symbols = table.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
