@@ -85,9 +85,9 @@ impl FlightRecorder {
     fn snapshot(&mut self, reasons: Vec<(u32, Comm, String)>, rings: &mut SdkRings) -> Vec<Event> {
         let time = now();
         let after = self.given_out;
-        let mut events = rings.snapshot();
-        events.extend(self.kernel.drain(..));
-        events.retain(|event| event.time > after);
+        let mut events = rings.snapshot(after);
+        let kernel = self.kernel.drain(..);
+        events.extend(kernel.filter(|event| event.time > after));
         events.sort_by_key(|event| event.time);
         self.given_out = events.last().map_or(after, |event| event.time);
         events.extend(reasons.into_iter().map(|(pid, comm, reason)| Event {

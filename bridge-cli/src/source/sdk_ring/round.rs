@@ -101,6 +101,7 @@ impl SdkRings {
             region: 0,
             points: &mut self.points,
             only: None,
+            after: 0,
             threads: &self.threads,
             cpus: &self.cpus,
             spare,

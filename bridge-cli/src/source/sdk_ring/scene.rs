@@ -43,6 +43,8 @@ pub(super) struct Round<'a> {
     pub(super) region: usize,
     /// Only events of the points that are set here; none is counted then.
     pub(super) only: Option<&'a [bool]>,
+    /// Only what is later than this, ns: a snapshot shows and counts nothing twice.
+    pub(super) after: u64,
     pub(super) points: &'a mut [Point],
     /// Only events of these threads; empty means all.
     pub(super) threads: &'a [u32],
@@ -94,6 +96,9 @@ impl Scene<'_> {
         }
         let time = self.time(header.time, round);
         *self.last = time;
+        if time <= round.after {
+            return;
+        }
         let person = self.people.person(key, round.now);
         let asked = |list: &[u32], one| list.is_empty() || list.contains(&one);
         if !asked(round.threads, person.tid) || !asked(round.cpus, self.cpu) {

@@ -120,7 +120,7 @@ fn look_at(regions: &mut [Taken], wish: &mut dyn FnMut(&Probe) -> Hits) -> Held 
             std::slice::from_mut(region),
             &mut points,
             &fit,
-            None,
+            Looked::default(),
             true,
             &mut held,
         );
@@ -129,11 +129,18 @@ fn look_at(regions: &mut [Taken], wish: &mut dyn FnMut(&Probe) -> Hits) -> Held 
     held
 }
 
+/// Of what a ring holds, what is looked at: see [`Round`].
+#[derive(Clone, Copy, Default)]
+struct Looked<'a> {
+    only: Option<&'a [bool]>,
+    after: u64,
+}
+
 fn look(
     regions: &mut [Taken],
     points: &mut [Point],
     fit: &Fit,
-    only: Option<&[bool]>,
+    looked: Looked<'_>,
     all: bool,
     held: &mut Held,
 ) {
@@ -143,7 +150,8 @@ fn look(
         conversion: fit.conversion(),
         now: if ended { u64::MAX } else { now() },
         region: 0,
-        only,
+        only: looked.only,
+        after: looked.after,
         points,
         threads: &[],
         cpus: &[],
@@ -197,23 +205,28 @@ impl SdkRings {
             .iter()
             .map(|point| means(&point.what.group, &point.what.name))
             .collect();
-        self.look_into(Some(&only), false)
+        let looked = Looked {
+            only: Some(&only),
+            after: 0,
+        };
+        self.look_into(looked, false)
     }
 
-    /// What flight recorders hold, in order of time.
-    pub fn snapshot(&mut self) -> Vec<Event> {
-        let mut events = self.look_into(None, true);
+    /// What flight recorders hold that is later than `after` (ns), in order of time.
+    pub fn snapshot(&mut self, after: u64) -> Vec<Event> {
+        let looked = Looked { only: None, after };
+        let mut events = self.look_into(looked, true);
         events.sort_by_key(|event| event.time);
         events
     }
 
-    fn look_into(&mut self, only: Option<&[bool]>, all: bool) -> Vec<Event> {
+    fn look_into(&mut self, looked: Looked<'_>, all: bool) -> Vec<Event> {
         let mut held = Held::default();
         look(
             &mut self.regions,
             &mut self.points,
             &self.fit,
-            only,
+            looked,
             all,
             &mut held,
         );
