@@ -69,19 +69,33 @@ pub fn run(options: &Options) -> Result<Taken> {
     }
     let mut refusals = Refusals::default();
     let machine = Machine::this(None);
+    let mut matched = vec![false; options.selectors.len()];
     let mut wish = |probe: &Probe| {
         if options.selectors.is_empty() {
             return Hits::All;
         }
         let all = options.selectors.iter().enumerate();
         let those = all.filter(|(_, selector)| selector.matches(&probe.group, &probe.name));
-        let filters = those.map(|(index, selector)| (index, selector.filters.as_slice()));
+        let filters = those.map(|(index, selector)| {
+            matched[index] = true;
+            (index, selector.filters.as_slice())
+        });
         ProbeFilter::read(filters, probe, &machine, &mut refusals)
     };
     let held = match &options.of {
         Of::Process(pid) => sdk_ring::held_by(*pid, &mut wish)?,
         Of::Core(path) => sdk_ring::held_in(path, &mut wish)?,
     };
+    let unmatched = options.selectors.iter().zip(matched);
+    let unmatched = unmatched.filter(|(_, is_matched)| !is_matched);
+    let errors = unmatched.map(|(selector, _)| {
+        let message = format!("-e {selector}: the rings know no such tracepoint");
+        Error::new(ErrorKind::NoMatch, message)
+            .hint("without -e all that they hold is shown; list -p PID shows the tracepoints of a process")
+    });
+    if let Some(error) = Error::several(errors.collect()) {
+        return Err(error);
+    }
     for (index, selector) in options.selectors.iter().enumerate() {
         if refusals.have_seen(index) {
             continue;

@@ -197,6 +197,21 @@ fn main() {
                 }
             },
         ),
+        test("a_snapshot_of_a_name_that_nothing_has_is_an_error", || {
+            let mut program = Program::start("asker 20");
+            program.ask("go");
+            let pid = program.pid.to_string();
+            let ran = run_bridge(&["snapshot", "-p", &pid, "-e", "app:*", "-e", "nope:*"]);
+            assert_eq!(ran.status, 5, "{}", ran.err);
+            assert!(
+                ran.err
+                    .contains("-e nope:*: the rings know no such tracepoint"),
+                "{}",
+                ran.err
+            );
+            assert_eq!(ran.out, "");
+            program.tell("");
+        }),
         test("a_condition_that_can_never_hold_is_refused", || {
             let program = Program::start("asker 20");
             let pid = program.pid.to_string();
