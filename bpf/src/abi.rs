@@ -36,6 +36,7 @@ pub(crate) const PROCESS_EXEC: usize = 6;
 pub(crate) const PROCESS_EXIT: usize = 7;
 pub(crate) const EVENTS: usize = 8;
 
+/// Asserted in C as well.
 pub(crate) const SLOTS: u32 = 7;
 
 pub(crate) const FETCH_SLOTS: u8 = 0;

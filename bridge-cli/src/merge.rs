@@ -61,18 +61,15 @@ struct Ring<T> {
 impl<T: Timed> Merge<T> {
     /// A merge of `rings` rings that holds `limit` items at most (1 at least).
     pub fn new(rings: usize, limit: usize) -> Merge<T> {
-        let ring = || Ring {
-            items: VecDeque::new(),
-            promise: 0,
-            ended: false,
-        };
-        Merge {
-            rings: (0..rings).map(|_| ring()).collect(),
+        let mut merge = Merge {
+            rings: Vec::new(),
             held: 0,
             limit: limit.max(1),
             passed: 0,
             counts: Counts::default(),
-        }
+        };
+        merge.add_rings(rings);
+        merge
     }
 
     /// Takes what `ring` gave in one round out of `batch`, in any order, and its promise that nothing older
@@ -205,20 +202,10 @@ impl<T: Timed> Merge<T> {
             let next = heads.peek().map(|Reverse(next)| *next);
             let (ring, ready) = (&mut self.rings[number], &mut ready[number]);
             // All that comes before the first of the others.
-            let run = match next {
-                None => *ready,
-                Some(next) => {
-                    let items = ring.items.iter().take(*ready);
-                    items
-                        .take_while(|item| (item.time(), number) < next)
-                        .count()
-                }
-            };
-            match next {
-                None => out.extend(ring.items.drain(..run)),
-                // Mostly it is a few.
-                Some(_) => (0..run).for_each(|_| out.extend(ring.items.pop_front())),
-            }
+            let is_next = |item: &&T| next.is_none_or(|next| (item.time(), number) < next);
+            let run = ring.items.iter().take(*ready).take_while(is_next).count();
+            // Mostly it is a few.
+            (0..run).for_each(|_| out.extend(ring.items.pop_front()));
             *ready -= run;
             if *ready != 0 {
                 heads.push(Reverse((head(ring), number)));

@@ -8,24 +8,21 @@ mod support;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
-use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use support::{Attached, Target, bpf_test_unless};
+use support::{Attached, Target, bpf_test_unless, in_pid_namespace};
 
 /// Set for the copy that is inside.
 const INSIDE: &str = "ATTACH_IN_NAMESPACE";
-const UNSHARE: [&str; 5] = ["-p", "-f", "--kill-child", "-m", "--mount-proc"];
 
 /// Becomes the copy inside; returns why it cannot.
 fn enter() -> String {
-    let may = Command::new("unshare").args(UNSHARE).arg("true").output();
+    let may = in_pid_namespace().arg("true").output();
     if !may.is_ok_and(|output| output.status.success()) {
         return "pid namespaces cannot be made".to_owned();
     }
-    let error = Command::new("unshare")
-        .args(UNSHARE)
+    let error = in_pid_namespace()
         .arg(std::env::current_exe().unwrap())
         .args(std::env::args_os().skip(1))
         .env(INSIDE, "1")

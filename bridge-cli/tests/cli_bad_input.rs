@@ -32,6 +32,15 @@ fn refused(ran: &Ran, status: i32, words: &[&str]) {
     );
 }
 
+/// Runs the bridge as another user, who has no rights.
+fn run_without_rights(args: &[&str]) -> Ran {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--clear-groups", "--inh-caps=-all"]);
+    command.arg("--bounding-set=-all");
+    command.arg(bridge().get_program()).args(args);
+    Ran::from(command.output().unwrap())
+}
+
 fn main() {
     let trials = vec![
         test("a_pid_that_is_not_there_is_named", || {
@@ -234,18 +243,7 @@ fn main() {
         bpf_test("without_rights_the_missing_one_is_named", || {
             let target = Target::start("ticker", &["1", "1"]);
             let pid = target.pid.to_string();
-            let mut command = Command::new("setpriv");
-            command.args([
-                "--reuid",
-                "65534",
-                "--clear-groups",
-                "--inh-caps=-all",
-                "--bounding-set=-all",
-            ]);
-            command
-                .arg(bridge().get_program())
-                .args(["attach", "-p", &pid, "-T", "1"]);
-            let ran = Ran::from(command.output().unwrap());
+            let ran = run_without_rights(&["attach", "-p", &pid, "-T", "1"]);
             refused(&ran, status::RIGHTS, &["CAP_"]);
         }),
         bpf_test(
@@ -253,12 +251,7 @@ fn main() {
             || {
                 let target = Target::start("ticker", &["1", "1"]);
                 let pid = target.pid.to_string();
-                let mut command = Command::new("setpriv");
-                command.args(["--reuid", "65534", "--clear-groups", "--inh-caps=-all"]);
-                command.args(["--bounding-set=-all"]);
-                command.arg(bridge().get_program());
-                command.args(["snapshot", "-p", &pid]);
-                let ran = Ran::from(command.output().unwrap());
+                let ran = run_without_rights(&["snapshot", "-p", &pid]);
                 refused(&ran, status::RIGHTS, &[&pid, "CAP_SYS_PTRACE"]);
             },
         ),

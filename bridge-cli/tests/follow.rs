@@ -4,7 +4,6 @@ mod ring_program;
 mod support;
 
 use std::collections::BTreeMap;
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -56,8 +55,7 @@ fn main() {
             || {
                 // Program, bridge and test once more, in a pid namespace.
                 for name in INSIDE {
-                    let output = Command::new("unshare")
-                        .args(["-p", "-f", "--kill-child", "-m", "--mount-proc"])
+                    let output = support::in_pid_namespace()
                         .arg(std::env::current_exe().unwrap())
                         .args(["--exact", name])
                         .output()

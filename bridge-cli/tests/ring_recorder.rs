@@ -143,6 +143,26 @@ fn main() {
             assert_eq!(program.ask("nobody"), "false");
             program.tell("");
         }),
+        test(
+            "a_flight_recorder_is_of_the_threads_that_are_asked_for",
+            || {
+                // Each event is of a thread of its own, and none of the first one.
+                for (is_of_one, expected) in [(false, 40), (true, 0)] {
+                    let mut program = Program::start("threads 40");
+                    let pid = program.pid.to_string();
+                    let mut args = vec!["-p", &pid, "-e", "app:*", "--flight-recorder"];
+                    if is_of_one {
+                        args.extend(["-t", &pid]);
+                    }
+                    let attached = Attached::start(&args);
+                    program.ask("go");
+                    program.finish();
+                    let ran = attached.finish();
+                    assert_eq!(seqs(&ran, "app:words").len(), expected, "{}", ran.err);
+                    assert_eq!(ran.bodies("bridge:snapshot").len(), 1, "{}", ran.out);
+                }
+            },
+        ),
         test("a_hit_that_fulfils_a_condition_takes_a_snapshot", || {
             let mut program = Program::start("asker 20");
             let pid = program.pid.to_string();

@@ -199,3 +199,32 @@ fn our_own_name_is_ours() {
     // The test runs in a thread of its own; the process is called after its first.
     assert_eq!(own.comm().as_bytes(), comm.strip_suffix(b"\n").unwrap());
 }
+
+#[test]
+fn a_process_whose_first_thread_has_ended_is_refused_for_that_and_not_as_one_that_has_ended() {
+    let source = scratch("headless").join("headless.c");
+    let program = source.with_extension("");
+    let text = "#include <pthread.h>\n#include <stdio.h>\n#include <unistd.h>\n\
+        static void *rest(void *first) { pthread_join(*(pthread_t *)first, NULL); puts(\"ready\"); \
+        fflush(stdout); for (;;) pause(); }\n\
+        static pthread_t first, other;\n\
+        int main(void) { first = pthread_self(); pthread_create(&other, NULL, rest, &first); \
+        pthread_exit(NULL); }\n";
+    std::fs::write(&source, text).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-pthread", "-o"]).args([&program, &source]);
+    assert!(compiler.status().unwrap().success());
+    let running = Running::start(&mut Command::new(&program));
+    // It has been joined, and is gone a moment later.
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let error = loop {
+        match Process::open(running.0.id()) {
+            Err(error) => break error,
+            Ok(_) => assert!(std::time::Instant::now() < end),
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    };
+    assert_eq!(error.kind(), ErrorKind::Target);
+    let said = error.to_string();
+    assert!(said.starts_with("the main thread of process "), "{said}");
+}

@@ -434,6 +434,7 @@ struct walk {
 };
 
 _Static_assert(sizeof(struct stacks) == 32, "stacks");
+_Static_assert(ABI_SLOTS == 7, "SLOTS");
 _Static_assert(sizeof(struct stack_record) == 40, "stack_record");
 _Static_assert(sizeof(struct settings) == 96 + 4 * ABI_EVENTS + ABI_CPUS / 8, "settings");
 _Static_assert(sizeof(struct counter) == 32, "counter");

@@ -50,6 +50,13 @@ pub(crate) fn bpf_test_unless(reason: Option<&String>, name: &str, run: fn()) ->
     }
 }
 
+/// What runs the command that follows in a pid namespace of its own.
+pub(crate) fn in_pid_namespace() -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["-p", "-f", "--kill-child", "-m", "--mount-proc"]);
+    command
+}
+
 /// A test in which the bridge has to be there within a certain time: for CPUs that are no emulation
 /// (`TRACEBRAID_SHORT`).
 pub(crate) fn timed(test: Trial) -> Trial {

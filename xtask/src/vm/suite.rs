@@ -246,6 +246,7 @@ pub(crate) const SUITE: &[Row] = &[
     Row::test("bridge-cli", "target_namespaces"),
     // Probes anywhere, in the kernel's language.
     Row::test("bridge-cli", "attach_definitions"),
+    Row::test("bridge-cli", "attach_paths"),
     Row::test("bridge-cli", "attach_functions"),
     Row::test("bridge-cli", "attach_events"),
     Row::test("bridge-cli", "attach_returns"),

@@ -121,7 +121,6 @@ fn look_at(regions: &mut [Taken], wish: &mut dyn FnMut(&Probe) -> Hits) -> Held 
             &mut points,
             &fit,
             Looked::default(),
-            true,
             &mut held,
         );
     }
@@ -129,11 +128,15 @@ fn look_at(regions: &mut [Taken], wish: &mut dyn FnMut(&Probe) -> Hits) -> Held 
     held
 }
 
-/// Of what a ring holds, what is looked at: see [`Round`].
+/// Of what a ring holds, what is looked at: see [`Round`]. All of it by default.
 #[derive(Clone, Copy, Default)]
 struct Looked<'a> {
     only: Option<&'a [bool]>,
     after: u64,
+    threads: &'a [u32],
+    cpus: &'a [u32],
+    /// Only what has come since the last look.
+    is_new: bool,
 }
 
 fn look(
@@ -141,7 +144,6 @@ fn look(
     points: &mut [Point],
     fit: &Fit,
     looked: Looked<'_>,
-    all: bool,
     held: &mut Held,
 ) {
     let mut findings = Findings::default();
@@ -153,8 +155,8 @@ fn look(
         only: looked.only,
         after: looked.after,
         points,
-        threads: &[],
-        cpus: &[],
+        threads: looked.threads,
+        cpus: looked.cpus,
         // What a snapshot takes is kept: it is no stream.
         spare: &mut Spare::default(),
         events: &mut held.events,
@@ -162,7 +164,7 @@ fn look(
     };
     for (index, region) in regions.iter_mut().enumerate() {
         round.region = index;
-        region.look(all, &mut round);
+        region.look(!looked.is_new, &mut round);
     }
     let now = now();
     for stranger in findings.strangers {
@@ -207,27 +209,35 @@ impl SdkRings {
             .collect();
         let looked = Looked {
             only: Some(&only),
-            after: 0,
+            is_new: true,
+            ..Looked::default()
         };
-        self.look_into(looked, false)
+        self.look_into(looked)
     }
 
     /// What flight recorders hold that is later than `after` (ns), in order of time.
     pub fn snapshot(&mut self, after: u64) -> Vec<Event> {
-        let looked = Looked { only: None, after };
-        let mut events = self.look_into(looked, true);
+        let looked = Looked {
+            after,
+            ..Looked::default()
+        };
+        let mut events = self.look_into(looked);
         events.sort_by_key(|event| event.time);
         events
     }
 
-    fn look_into(&mut self, looked: Looked<'_>, all: bool) -> Vec<Event> {
+    fn look_into(&mut self, looked: Looked<'_>) -> Vec<Event> {
         let mut held = Held::default();
+        let looked = Looked {
+            threads: &self.threads,
+            cpus: &self.cpus,
+            ..looked
+        };
         look(
             &mut self.regions,
             &mut self.points,
             &self.fit,
             looked,
-            all,
             &mut held,
         );
         self.warnings.extend(held.warnings);
